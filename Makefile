@@ -1,0 +1,81 @@
+# Every target sets up what it needs; only make, git and Python >= 3.11 with venv must be there.
+# An environment NAME lives in .venv/NAME, holds exactly requirements/NAME.txt and this project,
+# and is rebuilt when its pins or pyproject.toml change (stamp: .venv/NAME.ok).
+
+PYTHON ?= python3
+UV     := .venv/tools/bin/uv
+PYTEST := .venv/test/bin/python -m pytest
+
+export UV_PYTHON_DOWNLOADS = never
+export UV_COMPILE_BYTECODE = 1
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+# uv looks at the system's certificates only when told to, and they may not be installed.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
+export UV_SYSTEM_CERTS = 1
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast check format torture bench bench-quick lock clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+demo: .venv/core.ok ## a crash and a resume, on the core alone
+	.venv/core/bin/lastgood demo
+
+test: .venv/test.ok ## every test
+	$(PYTEST) -n 2 tests
+
+test-fast: .venv/test.ok ## every test but the faults and the slow ones
+	$(PYTEST) -n 2 -m "not fault and not slow" tests
+
+check: .venv/dev.ok ## lint, format, types, architecture
+	.venv/dev/bin/ruff check .
+	.venv/dev/bin/ruff format --check .
+	.venv/dev/bin/mypy
+	.venv/dev/bin/python -m pytest -q tests/test_architecture.py
+
+format: .venv/dev.ok ## rewrite the sources in the house format
+	.venv/dev/bin/ruff check --fix-only .
+	.venv/dev/bin/ruff format .
+
+torture: .venv/test.ok ## the fault tests, ten times as long
+	LASTGOOD_TORTURE=10 $(PYTEST) -n 2 --timeout 1800 tests/faults
+
+bench: .venv/bench.ok ## speed and size against the peers
+	.venv/bench/bin/python -m benchmarks
+
+bench-quick: .venv/bench.ok ## the same, one repetition
+	.venv/bench/bin/python -m benchmarks --repetitions 1
+
+# Existing pins are kept unless asked otherwise: make lock LOCK_OPTIONS=--upgrade
+COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate $(LOCK_OPTIONS)
+lock: $(UV) ## pin all environments again
+	$(COMPILE) requirements/tools.in -o requirements/tools.txt
+	$(COMPILE) --extra test --extra dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --extra test -c requirements/dev.txt pyproject.toml -o requirements/test.txt
+	$(COMPILE) -c requirements/dev.txt pyproject.toml -o requirements/core.txt
+	$(COMPILE) -c requirements/dev.txt pyproject.toml requirements/bench.in \
+		-o requirements/bench.txt
+	! grep -n '://' requirements/*.txt
+
+clean: ## remove environments, caches and results
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist benchmarks/results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(UV): requirements/tools.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Lastgood needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv/tools
+	.venv/tools/bin/python -m pip install -q --disable-pip-version-check -r $<
+	touch $@
+
+.venv/%.ok: requirements/%.txt pyproject.toml $(UV)
+	.venv/$*/bin/python -c "" 2>/dev/null || $(UV) venv -q --clear -p $(PYTHON) .venv/$*
+	$(UV) pip sync -q --require-hashes -p .venv/$*/bin/python $<
+	$(UV) pip install -q --no-deps -p .venv/$*/bin/python -e .
+	touch $@

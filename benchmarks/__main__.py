@@ -1,0 +1,69 @@
+"""`python -m benchmarks`: measure every store on every workload and show the tables."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.report import RESULTS, Measurement, show, write
+from benchmarks.workloads import WORKLOADS
+
+
+def main() -> None:
+    """Run the measurements that were asked for, or, in a child process, a single one."""
+    options = _options()
+    if options.measure:
+        workload, store, directory = options.measure
+        print(json.dumps(WORKLOADS[workload].run(store, Path(directory), options.scale)))
+        return
+    RESULTS.mkdir(exist_ok=True)
+    measured = list(_measure_all(options))
+    if not measured:
+        sys.exit("no such store in the chosen workloads")
+    print(show(measured, options.scale))
+    print(f"\nall figures: {os.path.relpath(write(measured, options.scale))}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1, help="of the workloads; default 1")
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--stores", nargs="+", help="only these stores; default all")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _measure_all(options: argparse.Namespace) -> Iterator[Measurement]:
+    for repetition in range(options.repetitions):
+        for workload in options.workloads:
+            for store in _rotated(list(WORKLOADS[workload].stores), repetition):
+                if options.stores is None or store in options.stores:
+                    print(f"  {repetition + 1}: {workload} {store}", file=sys.stderr)
+                    yield _measure(workload, store, repetition, options.scale)
+
+
+def _rotated(stores: list[str], by: int) -> list[str]:
+    """Another store goes first in every repetition, so that none always meets a fresh disk."""
+    by %= len(stores)
+    return stores[by:] + stores[:by]
+
+
+def _measure(workload: str, store: str, repetition: int, scale: float) -> Measurement:
+    """One process, on the disk of this project: a temporary directory may lie in memory."""
+    os.sync()
+    with tempfile.TemporaryDirectory(dir=RESULTS) as directory:
+        arguments = ["--scale", str(scale), "--measure", workload, store, directory]
+        command = [sys.executable, "-m", "benchmarks", *arguments]
+        result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if result.returncode:
+        sys.exit(f"{workload} on {store} failed")
+    return Measurement(workload, store, repetition, json.loads(result.stdout))
+
+
+if __name__ == "__main__":
+    main()

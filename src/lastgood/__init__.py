@@ -1,0 +1,56 @@
+"""Durable state for AI agents: every step saved, every run resumed from its last good step."""
+
+from lastgood.checkpoints import Checkpoint, CheckpointBuilder
+from lastgood.client import BlockingClient, Client
+from lastgood.codec import Loss, Opaque, register
+from lastgood.errors import (
+    BackendConnectionError,
+    CheckpointConflictError,
+    CheckpointExpiredError,
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+    IncompatibleCheckpointError,
+    LastgoodError,
+    RunStateError,
+    SerializationError,
+    StaleWriterError,
+    StorageError,
+    StorageFullError,
+    ThreadDeletedError,
+    TransientStorageError,
+)
+from lastgood.model import Framework, Header, Page, ThreadInfo
+from lastgood.runs import BlockingRun, Run
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackendConnectionError",
+    "BlockingClient",
+    "BlockingRun",
+    "Checkpoint",
+    "CheckpointBuilder",
+    "CheckpointConflictError",
+    "CheckpointExpiredError",
+    "CheckpointIntegrityError",
+    "CheckpointNotFoundError",
+    "Client",
+    "Framework",
+    "Header",
+    "IncompatibleCheckpointError",
+    "LastgoodError",
+    "Loss",
+    "Opaque",
+    "Page",
+    "Run",
+    "RunStateError",
+    "SerializationError",
+    "StaleWriterError",
+    "StorageError",
+    "StorageFullError",
+    "ThreadDeletedError",
+    "ThreadInfo",
+    "TransientStorageError",
+    "__version__",
+    "register",
+]

@@ -1,0 +1,123 @@
+"""Checking what callers pass: ids, refs, framework names, tags.
+
+Each function gives back the value in the form that the core uses, or raises a TypeError or
+ValueError whose text names the option and the fix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lastgood.ids import check_name, new_id, read_id, show_id
+from lastgood.model import HEAD, Framework, Sentinel
+
+_SLIPS = {
+    "ttl": "ttl_seconds",
+    "thread_id": "session_id",
+    "thread": "session_id",
+    "session": "session_id",
+    "parent": "parent_id",
+    "state": "execution_state",
+}
+
+
+def session(session_id: str | None) -> str:
+    """A thread's id; None makes a new one."""
+    return show_id(new_id()) if session_id is None else check_name(session_id, "session_id")
+
+
+def framework(value: Framework | str) -> str:
+    """The name of a framework, whichever way it was given."""
+    return check_name(value.value if isinstance(value, Framework) else value, "framework")
+
+
+def parent(parent_id: str | None | Sentinel) -> bytes | None | Sentinel:
+    """A parent as the rules take it."""
+    if parent_id is None or parent_id is HEAD:
+        return parent_id
+    found = read_id(check_name(parent_id, "parent_id"))
+    if found is None:
+        raise ValueError(
+            f"parent_id {parent_id!r} is not a checkpoint id. "
+            "Pass what save() returned, or leave it out to go on from the head."
+        )
+    return found
+
+
+def chosen_id(checkpoint_id: str | None) -> bytes:
+    """An id that the caller chose, or nothing."""
+    if checkpoint_id is None:
+        return b""
+    found = read_id(check_name(checkpoint_id, "checkpoint_id"))
+    if found is None:
+        raise ValueError(f"checkpoint_id {checkpoint_id!r} is not a UUID. Leave it out to get one.")
+    return found
+
+
+def step(index: int | None) -> int | None:
+    """A step number."""
+    if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
+        raise TypeError(f"step_index must be an int, not {type(index).__name__}")
+    if index is not None and not 0 <= index < 1 << 63:
+        raise ValueError(f"step_index must be 0 or more, not {index}")
+    return index
+
+
+def limit(value: int) -> int:
+    """How many to list."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"limit must be an int, not {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"limit must be 1 or more, not {value}")
+    return min(value, 1 << 31)
+
+
+def merged(
+    metadata: Mapping[str, Any] | None, tags: dict[str, Any], options: frozenset[str]
+) -> dict[str, Any]:
+    """Tags become metadata; one that looks like a mistyped option is refused."""
+    for tag in tags:
+        meant = _SLIPS.get(tag) or next((o for o in sorted(options) if _near(tag, o)), None)
+        if meant is not None:
+            raise TypeError(
+                f"unknown option {tag!r}: did you mean {meant}? "
+                f'To store it as metadata: metadata={{"{tag}": ...}}'
+            )
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata must be a mapping, not {type(metadata).__name__}")
+    return {**(metadata or {}), **tags}
+
+
+def _near(left: str, right: str) -> bool:
+    """Whether at most two letters have to change to get from one word to the other."""
+    if abs(len(left) - len(right)) > 2:
+        return False
+    row = list(range(len(right) + 1))
+    for position, letter in enumerate(left, 1):
+        above, row[0] = row[0], position
+        for column, other in enumerate(right, 1):
+            cost = min(row[column] + 1, row[column - 1] + 1, above + (letter != other))
+            above, row[column] = row[column], cost
+    return row[-1] <= 2  # noqa: PLR2004
+
+
+def cursor(after: str | None) -> int | None:
+    """The place in a listing where the next page begins."""
+    if after is None:
+        return None
+    if not isinstance(after, str) or not after.isdecimal():
+        raise ValueError(f"after={after!r} is not a cursor. Pass page.next of the page before.")
+    return int(after)
+
+
+def conflict_policy(value: str) -> None:
+    """What to do when the head has moved."""
+    if value not in ("branch", "reject"):
+        raise ValueError(f'on_conflict must be "branch" or "reject", not {value!r}')
+
+
+def expectation(value: str | None) -> None:
+    """Whether a run is to find something."""
+    if value not in (None, "new", "existing"):
+        raise ValueError(f'expect must be "new" or "existing", not {value!r}')

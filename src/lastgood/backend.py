@@ -1,0 +1,132 @@
+"""What a backend is: one small interface, and its obligations.
+
+A backend keeps the rows of `rows.py` and the parts of streams. It knows no codec, no Client, no
+rules: what a commit writes is decided by the intent it carries. Adding a backend is one file and
+one line in `registry.py`; the contract suite then runs on it in both colours without being asked.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lastgood.commits import Found, Intent, Scope, Writes
+from lastgood.manifest import Spot
+from lastgood.rows import CheckpointRow, RunRow, ThreadRow
+
+Durability = Literal["strict", "relaxed", "window", "cache", "none", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A checkpoint row with the names that its keys stand for."""
+
+    row: CheckpointRow
+    session: str
+    agent: str
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which checkpoints of a thread to list, newest first. Filters are data, never query text."""
+
+    thread: str
+    agent: str | None = None
+    branch: str | None = None
+    step_name: str | None = None
+    since: int | None = None
+    until: int | None = None
+    before: int | None = None
+    """Only those with a smaller seq: the cursor of the next page."""
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadEntry:
+    """A thread as a list shows it: its row, its agents, its newest run."""
+
+    row: ThreadRow
+    agents: tuple[str, ...]
+    run: RunRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """A range of parts: `count` of them from `first` on."""
+
+    first: Spot
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How much there is: live threads of a tenant, and since when the store exists."""
+
+    threads: int
+    created_at: int
+
+
+class Backend(ABC):
+    """Where rows and parts are kept.
+
+    Every backend:
+    - makes `commit` atomic and, at its declared durability, lasting before it returns;
+    - assigns nothing but thread keys and stream numbers, and never uses one of them twice;
+    - gives every tenant its own world: no call reaches a row of another;
+    - serves concurrent calls from any number of threads, tasks and processes;
+    - verifies the seal of every row it reads, and raises CheckpointIntegrityError for damage
+      instead of leaving a row out;
+    - opens lazily at the first call, and again after `close` or in a forked child;
+    - raises only LastgoodErrors.
+    """
+
+    blocking: bool
+    """True: its coroutines never suspend on an event loop, they block."""
+    url: str
+    """Its address as shown in messages, without any secret."""
+    durability: Durability
+    """What it really keeps: `strict` survives power loss, `relaxed` survives a killed process."""
+
+    @abstractmethod
+    async def commit(self, intent: Intent) -> Writes:
+        """Look, decide, write: one atomic unit. Gives back the writes with all keys filled in.
+
+        - Two commits never see the same `Found` if one of them changes it.
+        - If a part's number is taken, decide again with `fresh=True`.
+        - If `decide` raises, nothing is written and the error propagates.
+        """
+
+    @abstractmethod
+    async def look(self, scope: Scope) -> Found:
+        """The same look as a commit takes, without writing."""
+
+    @abstractmethod
+    async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
+        """Checkpoints by id; those that do not exist are left out, expired ones are marked."""
+
+    @abstractmethod
+    async def list(self, tenant: str, listing: Listing) -> list[Located]:
+        """Live checkpoints of a thread, newest seq first.
+
+        - With an agent: its lane, and the handoffs that left it.
+        - A row that should be there and is not is an integrity error.
+        """
+
+    @abstractmethod
+    async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
+        """The parts of each range in order. A range of which a part is missing comes back short."""
+
+    @abstractmethod
+    async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:
+        """Live threads, newest key first; `after` is the key of the last one seen."""
+
+    @abstractmethod
+    async def census(self, tenant: str) -> Census:
+        """How many live threads a tenant has."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of connections; the next call opens again."""

@@ -1,0 +1,218 @@
+"""The default backend: one SQLite file, in WAL mode, synced at every commit.
+
+Many operations share one transaction when they come together (see `group`); each has a savepoint
+of its own. After a failure of the disk the whole batch is rolled back and each operation is run
+alone, because SQLite may already have undone the neighbours of the one that failed (measured with
+SQLITE_FULL). An operation is acknowledged only after COMMIT.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from lastgood.backend import Backend, Census, Durability, Extents, Listing, Located, ThreadEntry
+from lastgood.backends.group import Group, Ticket
+from lastgood.backends.sqlite_connection import Connect, Connections, plain_connect, translated
+from lastgood.backends.sqlite_rows import Rows, StreamTakenError
+from lastgood.commits import Found, Intent, Scope, Writes
+from lastgood.errors import LastgoodError, StorageError
+
+T = TypeVar("T")
+Failpoint = Callable[[str], None]
+
+
+def _no_failpoint(name: str) -> None:  # noqa: ARG001
+    """Called at each named point of a commit; fault tests put a kill in its place."""
+
+
+class SqliteBackend(Backend):
+    """A store in one file."""
+
+    blocking = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] = "./lastgood.db",
+        *,
+        durability: Literal["strict", "relaxed"] = "strict",
+        connect: Connect = plain_connect,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.url = f"sqlite:///{self.path}"
+        self.durability: Durability = durability
+        self.failpoint: Failpoint = _no_failpoint
+        self._clock = clock
+        self._connections = Connections(
+            str(Path(self.path).absolute()), connect, relaxed=durability == "relaxed"
+        )
+        self._group = Group(self._execute)
+        _ALL.add(self)
+
+    def now(self) -> int:
+        """The host's clock in microseconds."""
+        return self._clock() // 1000
+
+    async def commit(self, intent: Intent) -> Writes:
+        ticket = self._group.submit(intent)
+        await ticket
+        return ticket.outcome()
+
+    async def look(self, scope: Scope) -> Found:
+        return self._read(lambda rows: rows.look(scope))
+
+    async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
+        return self._read(lambda rows: rows.find(tenant, ids))
+
+    async def list(self, tenant: str, listing: Listing) -> list[Located]:
+        return self._read(lambda rows: rows.list(tenant, listing))
+
+    async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
+        return self._read(lambda rows: rows.parts(ranges))
+
+    async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:
+        return self._read(lambda rows: rows.threads(tenant, after, limit))
+
+    async def census(self, tenant: str) -> Census:
+        return self._read(lambda rows: rows.census(tenant))
+
+    async def close(self) -> None:
+        with self._group.mutex, self._translating():
+            self._connections.close()
+
+    def _read(self, work: Callable[[Rows], T]) -> T:
+        """Run reads in one transaction, so that they see one moment."""
+        with self._translating(), self._connections.reader() as connection:
+            connection.execute("BEGIN")
+            try:
+                return work(Rows(connection, self.now()))
+            finally:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    # committing; everything below runs under the group's mutex
+
+    def _execute(self, batch: list[Ticket]) -> None:
+        if len(batch) == 1:
+            self._alone(batch[0])
+            return
+        try:
+            outcomes = self._together(batch)
+        except (sqlite3.Error, LastgoodError):
+            self._connections_reset()
+            for ticket in batch:
+                self._alone(ticket)
+            return
+        for ticket, outcome in zip(batch, outcomes, strict=True):
+            _settle(ticket, outcome)
+
+    def _alone(self, ticket: Ticket) -> None:
+        try:
+            with self._translating():
+                ticket.succeed(self._transaction(ticket.intent))
+        except LastgoodError as error:
+            if isinstance(error, StorageError):
+                self._connections_reset()
+            ticket.fail(error)
+        except (ValueError, TypeError) as error:
+            ticket.fail(error)
+
+    def _transaction(self, intent: Intent) -> Writes:
+        with self._begun() as connection:
+            writes = self._carry_out(connection, intent)
+            self.failpoint("before-commit")
+            connection.execute("COMMIT")
+        self.failpoint("after-commit")
+        return writes
+
+    def _together(self, batch: list[Ticket]) -> list[Writes | Exception]:
+        """One transaction, a savepoint each: an operation that is refused undoes only itself."""
+        outcomes: list[Writes | Exception] = []
+        with self._begun() as connection:
+            for ticket in batch:
+                connection.execute("SAVEPOINT operation")
+                try:
+                    outcomes.append(self._carry_out(connection, ticket.intent))
+                except (LastgoodError, ValueError, TypeError) as error:
+                    connection.execute("ROLLBACK TO operation")
+                    outcomes.append(error)
+                connection.execute("RELEASE operation")
+            self.failpoint("before-commit")
+            connection.execute("COMMIT")
+        self.failpoint("after-commit")
+        return outcomes
+
+    @contextmanager
+    def _begun(self) -> Iterator[Any]:
+        connection = self._connections.writer()
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")  # a commit before us was interrupted
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _carry_out(self, connection: Any, intent: Intent) -> Writes:
+        rows = Rows(connection, self.now())
+        found = rows.look(intent.scope)
+        self.failpoint("before-write")
+        connection.execute("SAVEPOINT attempt")
+        try:
+            writes = rows.write(intent.decide(found, fresh=False))
+        except StreamTakenError:
+            connection.execute("ROLLBACK TO attempt")
+            writes = rows.write(intent.decide(found, fresh=True))
+        connection.execute("RELEASE attempt")
+        self.failpoint("after-write")
+        return writes
+
+    def _connections_reset(self) -> None:
+        """After the disk failed: never go on with the same handle."""
+        try:
+            self._connections.discard_writer()
+        except sqlite3.Error:
+            return  # it is forgotten either way
+
+    def before_fork(self) -> None:
+        self._group.mutex.acquire()
+        self._connections.freeze()
+
+    def after_fork_in_parent(self) -> None:
+        self._connections.thaw()
+        self._group.mutex.release()
+
+    def after_fork_in_child(self) -> None:
+        self._connections.thaw_in_child()
+        self._group = Group(self._execute)
+
+
+def _settle(ticket: Ticket, outcome: Writes | Exception) -> None:
+    if isinstance(outcome, Exception):
+        ticket.fail(outcome)
+    else:
+        ticket.succeed(outcome)
+
+
+_ALL: weakref.WeakSet[SqliteBackend] = weakref.WeakSet()
+os.register_at_fork(
+    before=lambda: [backend.before_fork() for backend in list(_ALL)],
+    after_in_parent=lambda: [backend.after_fork_in_parent() for backend in list(_ALL)],
+    after_in_child=lambda: [backend.after_fork_in_child() for backend in list(_ALL)],
+)

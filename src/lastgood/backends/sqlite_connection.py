@@ -1,0 +1,175 @@
+"""Connections to one SQLite file: opening, pooling, forking, and what its errors mean.
+
+One writer, used under the group's mutex, and as many readers as there are threads reading at the
+same moment. Connections come from a `connect` callable, so that a fault-injecting driver can take
+sqlite3's place. The one invariant: no connection is ever shared with a forked child; SQLite keeps
+its locks per process, and a child that used or closed an inherited one could drop its parent's
+(or lose a WAL that the parent deletes). So everything is closed before a fork and opened again
+after it, on both sides.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lastgood.backends.sqlite_schema import prepare
+from lastgood.errors import (
+    BackendConnectionError,
+    CheckpointIntegrityError,
+    LastgoodError,
+    StorageError,
+    StorageFullError,
+    TransientStorageError,
+)
+
+PATIENCE = 30.0
+"""Seconds that an operation waits for another process's lock."""
+WAL_LIMIT = 16 << 20
+
+Connect = Callable[[str], Any]
+
+_MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
+    sqlite3.SQLITE_BUSY: (
+        TransientStorageError,
+        f"another process held the write lock of {{label}} for more than {PATIENCE:.0f} s.",
+        "Find the program that keeps a transaction open on this file, then try again.",
+    ),
+    sqlite3.SQLITE_FULL: (
+        StorageFullError,
+        "no space left for {label}; nothing of this save was kept.",
+        "Free some space and save again: the last good checkpoint is untouched.",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        BackendConnectionError,
+        "{label} is read-only.",
+        "Give this user write access to the file and its directory.",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        BackendConnectionError,
+        "{label} cannot be opened.",
+        "Check that the directory exists and that this user may write in it.",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        BackendConnectionError,
+        "{label} is not a SQLite database.",
+        "Pass the path of another file; this one was left as it is.",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        CheckpointIntegrityError,
+        "{label} is damaged ({error}).",
+        "Copy the file away before anything else.",
+    ),
+}
+_MEANINGS[sqlite3.SQLITE_LOCKED] = _MEANINGS[sqlite3.SQLITE_BUSY]
+_MEANINGS[sqlite3.SQLITE_PERM] = _MEANINGS[sqlite3.SQLITE_CANTOPEN]
+
+
+def translated(error: sqlite3.Error, label: str) -> LastgoodError:
+    """What a SQLite error means to our callers."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None and "decode" in str(error):
+        code = sqlite3.SQLITE_CORRUPT  # text that is no longer UTF-8
+    kind, message, hint = _MEANINGS.get(
+        (code or 0) & 0xFF, (StorageError, "{label}: {error}. Nothing of this operation was kept.", "")
+    )
+    return kind(message.format(label=label, error=error), hint=hint)
+
+
+def plain_connect(path: str) -> sqlite3.Connection:
+    """The standard library's connection; transactions are ours to begin."""
+    return sqlite3.connect(
+        path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+
+
+class Connections:
+    """All connections of this process to one file."""
+
+    def __init__(self, path: str, connect: Connect, *, relaxed: bool) -> None:
+        self.path = path
+        self._connect = connect
+        self._synchronous = "NORMAL" if relaxed else "FULL"
+        self._idle: list[Any] = []
+        self._writer: Any = None
+        self._gate = threading.Condition()
+        self._reading = 0
+        self._frozen = False
+
+    def writer(self) -> Any:
+        """The writing connection; the caller holds the group's mutex."""
+        if self._writer is None:
+            self._writer = self._open(first=True)
+        return self._writer
+
+    def discard_writer(self) -> None:
+        """After an I/O error the handle is not to be trusted: open another next time."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    @contextmanager
+    def reader(self) -> Iterator[Any]:
+        """A connection for reading, for as long as the block lasts."""
+        with self._gate:
+            self._gate.wait_for(lambda: not self._frozen)
+            self._reading += 1
+            connection = self._idle.pop() if self._idle else None
+        try:
+            if connection is None:
+                connection = self._open(first=not Path(self.path).exists())
+            yield connection
+        finally:
+            with self._gate:
+                self._reading -= 1
+                if connection is not None:
+                    self._idle.append(connection)
+                self._gate.notify_all()
+
+    def _open(self, *, first: bool) -> Any:
+        """Connect; whoever writes, or finds no file yet, also makes sure that it is ours."""
+        if Path(self.path).is_dir():
+            raise BackendConnectionError(
+                f"{self.path} is a directory.", hint="Pass the path of a file in it."
+            )
+        connection = self._connect(self.path)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+            if first:
+                prepare(connection, self.path, patience=PATIENCE)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Close what is idle and the writer; the caller holds the group's mutex."""
+        with self._gate:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        self.discard_writer()
+
+    def freeze(self) -> None:
+        """Before a fork: let readers finish, then close everything."""
+        with self._gate:
+            self._frozen = True
+            self._gate.wait_for(lambda: not self._reading)
+        self.close()
+
+    def thaw(self) -> None:
+        """After a fork, in the parent."""
+        with self._gate:
+            self._frozen = False
+            self._gate.notify_all()
+
+    def thaw_in_child(self) -> None:
+        """After a fork, in the child: the other threads are gone, and with them their locks."""
+        self._gate, self._reading, self._frozen = threading.Condition(), 0, False
+

@@ -1,0 +1,92 @@
+"""Trees to values: `build` gives back the value that `split` took apart, type for type.
+
+Knows the codec and the nodes; reads no store: pages are in the tree already. `grafted` appends to
+a list inside a tree, at the cost of what is appended wherever the path leads through nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+from collections.abc import Sequence as Items
+from dataclasses import replace
+
+from lastgood import pages, paths
+from lastgood.codec import LIST, Codec, Dropped, Encoder, Family, Nested, keyed_by_text
+from lastgood.splitting import Path, appended, split
+from lastgood.tree import Fields, Leaf, Node, Sequence
+
+
+def build(codec: Codec, node: Node) -> object:
+    """The value of a tree."""
+    if isinstance(node, Leaf):
+        return codec.unpack(node.data)
+    if isinstance(node, Fields):
+        content = [(codec.unpack(key), build(codec, c)) for key, c in node.children.items()]
+        return codec.join(node.kind, node.extra, content)
+    body = pages.joined(node.chunks) if node.chunks else b""
+    if node.family in (Family.TEXT, Family.RAW):
+        return codec.join(node.kind, node.extra, body)
+    children = iter([build(codec, child) for child in node.nested])
+    if node.family is Family.ARRAY:
+        elements = codec.unpack_array(node.count, body)
+        if node.nested:
+            elements = [next(children) if type(e) is Nested else e for e in elements]
+        return codec.join(node.kind, node.extra, elements)
+    pairs = _pairs(codec, node, body)
+    if node.nested:
+        pairs = [(k, next(children) if type(v) is Nested else v) for k, v in pairs]
+    return codec.join(node.kind, node.extra, pairs)
+
+
+def _pairs(codec: Codec, node: Sequence, body: bytes) -> list[tuple[object, object]]:
+    if keyed_by_text(node.kind):
+        return list(codec.unpack_map(node.count, body).items())
+    flat = codec.unpack_array(2 * node.count, body)
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def grafted(
+    codec: Codec, encoder: Encoder, node: Node, steps: Path, items: Items[object], path: Path = ()
+) -> Node:
+    """The tree with items appended to the list at `steps`.
+
+    Raises KeyError where the path does not lead anywhere, TypeError where it leads to no list.
+    """
+    if isinstance(node, Fields) and steps:
+        name = encoder.pack(steps[0])
+        child = node.children.get(name) if isinstance(name, bytes) else None
+        if child is None:
+            raise _missing((*path, steps[0]))
+        longer = grafted(codec, encoder, child, steps[1:], items, (*path, steps[0]))
+        return replace(node, children={**node.children, name: longer})
+    if isinstance(node, Sequence) and not steps and node.kind == LIST:
+        return appended(encoder, node, items, path)
+    value = build(codec, node)
+    extend(value, steps, items, path)
+    tree = split(encoder, value, node, path)
+    assert not isinstance(tree, Dropped), "only values that were stored can be here"
+    return tree
+
+
+def extend(value: object, steps: Path, items: Items[object], path: Path = ()) -> None:
+    """Append to the list that a path leads to inside a value."""
+    target = value
+    for position, step in enumerate(steps):
+        target = _down(target, step, (*path, *steps[: position + 1]))
+    if not isinstance(target, MutableSequence):
+        where = paths.render((*path, *steps)) or "the state"
+        raise TypeError(f"{where} is a {type(target).__name__}, not a list: nothing to append to.")
+    target.extend(items)
+
+
+def _down(target: object, step: object, path: Path) -> object:
+    try:
+        if isinstance(step, str) and hasattr(target, step) and not hasattr(target, "keys"):
+            return getattr(target, step)
+        return target[step]  # type: ignore[index]
+    except (KeyError, IndexError, TypeError):
+        raise _missing(path) from None
+
+
+def _missing(path: Path) -> KeyError:
+    return KeyError(f"there is no {paths.render(path)} in the state. Save it once as a list first.")

@@ -1,0 +1,72 @@
+"""What a client remembers: the trees of checkpoints it saw, and which one it last saw in a lane.
+
+Entries are keyed by checkpoint id. A checkpoint never changes, so an entry is never stale; the
+last-seen table is only a guess at a good diff base and is never trusted for a head. Bounded in
+bytes, least recently used goes first. Plain dict operations, each atomic by itself: two threads
+that race here lose a hit, never a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lastgood.manifest import Stored
+
+LANES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tree and what it weighs."""
+
+    stored: Stored
+    weight: int
+
+
+class TreeCache:
+    """Least-recently-used trees, at most `limit` bytes of them."""
+
+    def __init__(self, limit: int = 64 << 20) -> None:
+        self.limit = limit
+        self.weight = 0
+        self._entries: dict[bytes, Entry] = {}
+        self._lanes: dict[tuple[str, str], bytes] = {}
+
+    def get(self, id: bytes) -> Stored | None:
+        entry = self._entries.pop(id, None)
+        if entry is None:
+            return None
+        self._entries[id] = entry
+        return entry.stored
+
+    def put(self, id: bytes, stored: Stored, *, instead_of: bytes = b"") -> None:
+        """Keep a tree; a child takes the place of its parent, whose memory it mostly shares."""
+        self._drop(instead_of)
+        self._drop(id)
+        entry = Entry(stored, stored.tree.size + 1024)
+        if entry.weight > self.limit:
+            return
+        self._entries[id] = entry
+        self.weight += entry.weight
+        while self.weight > self.limit and self._entries:
+            self._drop(next(iter(list(self._entries)), b""))
+
+    def _drop(self, id: bytes) -> None:
+        entry = self._entries.pop(id, None)
+        if entry is not None:
+            self.weight -= entry.weight
+
+    def saw(self, lane: tuple[str, str], id: bytes) -> None:
+        """Remember the newest checkpoint seen in a lane."""
+        self._lanes.pop(lane, None)
+        self._lanes[lane] = id
+        if len(self._lanes) > LANES:
+            self._lanes.pop(next(iter(list(self._lanes))), None)
+
+    def last_seen(self, lane: tuple[str, str]) -> bytes:
+        return self._lanes.get(lane, b"")
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._lanes.clear()
+        self.weight = 0

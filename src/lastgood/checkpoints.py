@@ -1,0 +1,210 @@
+"""The checkpoint as users hold it, and the builder that makes one without a store.
+
+Owns the public fields, their checksum and the plain-dict form. Knows the codec and the tree (for
+the content root), no store. The one invariant: `checksum` follows from the fields alone, so
+`verify_integrity` works anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+from lastgood.building import build
+from lastgood.codec import Codec, Dropped, Loss
+from lastgood.errors import IncompatibleCheckpointError, SerializationError
+from lastgood.ids import check_name, new_id, read_id, show_id
+from lastgood.integrity import content_checksum
+from lastgood.model import SCHEMA_VERSION, Framework, Header, micros, seconds
+from lastgood.splitting import split
+from lastgood.tree import Node
+
+_PLAIN = Codec()
+
+
+def state_tree(codec: Codec, state: object) -> Node:
+    """The tree of a state that has to be kept whole."""
+    tree = split(codec.encoder(), state)
+    if isinstance(tree, Dropped):
+        raise SerializationError(f"a {type(state).__name__} cannot be a state.", path="state")
+    return tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(Header):
+    """One immutable snapshot of an agent, with its state."""
+
+    execution_state: Any
+    codec: Codec = field(default=_PLAIN, repr=False, compare=False)
+
+    @property
+    def state(self) -> Any:
+        """The same as `execution_state`."""
+        return self.execution_state
+
+    def is_expired(self) -> bool:
+        """Whether its time is over by this host's clock."""
+        expiry = self.expires_at
+        if expiry is None and self.ttl_seconds is not None:
+            expiry = self.created_at + timedelta(seconds=self.ttl_seconds)
+        return expiry is not None and expiry <= datetime.now(UTC)
+
+    def verify_integrity(self) -> bool:
+        """Whether the fields still give the checksum; needs no store."""
+        root = state_tree(self.codec, self.execution_state).hash
+        return checksum_of(self, root, self.codec).hex() == self.checksum
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields as a plain dict; times as ISO 8601 text."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "codec"}
+        values["agent_context"] = dict(self.agent_context)
+        values["metadata"] = dict(self.metadata)
+        values["losses"] = [[loss.path, loss.type_name, loss.reason] for loss in self.losses]
+        values["created_at"] = self.created_at.isoformat()
+        values["expires_at"] = self.expires_at.isoformat() if self.expires_at else None
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `as_dict`; raises IncompatibleCheckpointError for another schema."""
+        version = values.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise IncompatibleCheckpointError(
+                f"a checkpoint of schema {version!r} cannot be read; this version reads "
+                f"{SCHEMA_VERSION!r}."
+            )
+        given = {f.name: values[f.name] for f in fields(cls) if f.name in values}
+        given["created_at"] = datetime.fromisoformat(values["created_at"])
+        if values.get("expires_at"):
+            given["expires_at"] = datetime.fromisoformat(values["expires_at"])
+        given["losses"] = tuple(Loss(*loss) for loss in values.get("losses", ()))
+        return cls(**given)
+
+
+def checksum_of(header: Header, root: bytes, codec: Codec = _PLAIN) -> bytes:
+    """The public checksum of a checkpoint's fields and the content root of its state."""
+    parent = read_id(header.parent_id) if header.parent_id else b""
+    content = (
+        read_id(header.checkpoint_id),
+        header.agent_id,
+        parent,
+        header.step_index,
+        header.step_name,
+        str(getattr(header.framework, "value", header.framework)),
+        micros(header.created_at),
+        header.ttl_seconds,
+        pack_mapping(codec, header.agent_context, "context"),
+        pack_mapping(codec, header.metadata, "metadata"),
+        header.handoff_target,
+        header.handoff_schema,
+        pack_losses(header.losses),
+    )
+    return content_checksum(content, root)
+
+
+def pack_mapping(codec: Codec, values: Mapping[str, Any] | None, root: str) -> bytes:
+    """Context or metadata as stored; nothing takes no bytes."""
+    if values is not None and not isinstance(values, Mapping):
+        raise TypeError(f"{root} must be a mapping, not {type(values).__name__}")
+    return codec.pack(dict(values), root) if values else b""
+
+
+def read_mapping(codec: Codec, data: bytes) -> dict[str, Any]:
+    """The inverse of `pack_mapping`."""
+    return codec.unpack(data) if data else {}  # type: ignore[return-value]
+
+
+def pack_losses(losses: tuple[Loss, ...] | list[Loss]) -> bytes:
+    """A loss report as stored."""
+    if not losses:
+        return b""
+    return _PLAIN.pack([[loss.path, loss.type_name, loss.reason] for loss in losses])
+
+
+def read_losses(data: bytes) -> tuple[Loss, ...]:
+    """The inverse of `pack_losses`."""
+    return tuple(Loss(*entry) for entry in _PLAIN.unpack(data)) if data else ()  # type: ignore[attr-defined]
+
+
+class CheckpointBuilder:
+    """Makes a `Checkpoint` step by step, without a store; `client.put` stores it."""
+
+    def __init__(self, agent_id: str, framework: Framework | str = Framework.CUSTOM) -> None:
+        self._values: dict[str, Any] = {
+            "agent_id": check_name(agent_id, "agent_id"),
+            "framework": str(getattr(framework, "value", framework)),
+            "session_id": None,
+            "parent_id": None,
+            "step_index": 0,
+            "step_name": None,
+            "ttl_seconds": None,
+            "handoff_target": None,
+            "handoff_schema": None,
+        }
+        self._state: Any = {}
+        self._context: dict[str, Any] = {}
+        self._metadata: dict[str, Any] = {}
+
+    def _set(self, **values: Any) -> Self:
+        self._values |= values
+        return self
+
+    def session(self, session_id: str) -> Self:
+        """The thread it belongs to; left out, a new one."""
+        return self._set(session_id=check_name(session_id, "session_id"))
+
+    def parent(self, parent_id: str) -> Self:
+        """The checkpoint it follows."""
+        if read_id(parent_id) is None:
+            raise ValueError(f"parent_id {parent_id!r} is not a checkpoint id")
+        return self._set(parent_id=parent_id)
+
+    def step(self, index: int, name: str | None = None) -> Self:
+        """Its place in the run."""
+        return self._set(step_index=index, step_name=name)
+
+    def execution_state(self, state: Any) -> Self:
+        """The state; it is copied by `build`."""
+        self._state = state
+        return self
+
+    def context(self, values: Mapping[str, Any]) -> Self:
+        """What the developer wants to keep beside the state."""
+        self._context = dict(values)
+        return self
+
+    def tag(self, **metadata: Any) -> Self:
+        """Metadata to find it by."""
+        self._metadata |= metadata
+        return self
+
+    def ttl(self, ttl: float | timedelta) -> Self:
+        """How long it is kept."""
+        return self._set(ttl_seconds=seconds(ttl))
+
+    def handoff(self, target: str, schema: str | None = None) -> Self:
+        """Who it is meant for."""
+        return self._set(handoff_target=target, handoff_schema=schema)
+
+    def build(self) -> Checkpoint:
+        """The checkpoint: a copy of the state as it is now, with its checksum."""
+        tree = state_tree(_PLAIN, self._state)
+        values = {**self._values, "session_id": self._values["session_id"] or show_id(new_id())}
+        made = Checkpoint(
+            **values,
+            checkpoint_id=show_id(new_id()),
+            schema_version=SCHEMA_VERSION,
+            execution_state=build(_PLAIN, tree),
+            agent_context=read_mapping(_PLAIN, pack_mapping(_PLAIN, self._context, "context")),
+            metadata=read_mapping(_PLAIN, pack_mapping(_PLAIN, self._metadata, "metadata")),
+            created_at=datetime.now(UTC),
+            expires_at=None,
+            checksum="",
+            seq=0,
+            branch="",
+            size=tree.size,
+            digest="",
+        )
+        return replace(made, checksum=checksum_of(made, tree.hash).hex())

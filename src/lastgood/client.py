@@ -1,0 +1,404 @@
+"""The client: the five operations, runs, and looking at what is there.
+
+`Client` is async; `BlockingClient` is its twin, one line per method. Both hold nothing but a
+`Core` and a driver. Every method captures what it was given before it suspends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from lastgood import arguments
+from lastgood.backend import Listing, Located
+from lastgood.checkpoints import Checkpoint, checksum_of, state_tree
+from lastgood.core import About, Core
+from lastgood.driver import Direct, Driver, Worker, blocking
+from lastgood.errors import (
+    CheckpointExpiredError,
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+)
+from lastgood.ids import check_name, read_id, show_id
+from lastgood.model import (
+    HEAD,
+    INHERIT,
+    Framework,
+    Header,
+    Page,
+    Sentinel,
+    ThreadInfo,
+    micros,
+    moment,
+    seconds,
+)
+from lastgood.opening import Opener
+from lastgood.removal_rules import Delete, Expire
+from lastgood.rules import OnConflict, Save, ago
+from lastgood.run_rules import Expect, status_of
+from lastgood.runs import BlockingRun, Place, Run
+
+S = TypeVar("S")
+
+SAVE_OPTIONS = frozenset(
+    "agent_id execution_state framework session_id parent_id context step_index step_name "
+    "ttl_seconds branch on_conflict checkpoint_id metadata".split()
+)
+
+
+class Client(Opener):
+    """Durable state for agents; every method is a coroutine.
+
+    Bound to no event loop, usable from any number of tasks and threads. `with Client.sqlite()`
+    gives the blocking twin; `client.blocking` does so at any time, over the same store.
+    """
+
+    def __init__(self, core: Core, driver: Driver | None = None) -> None:
+        self._core = core
+        self._driver: Driver = driver or (Worker() if core.backend.blocking else Direct())
+
+    @classmethod
+    def over(cls, core: Core) -> Self:
+        return cls(core)
+
+    @property
+    def blocking(self) -> BlockingClient:
+        """The same store for code without async."""
+        return BlockingClient(self._core)
+
+    @property
+    def durability(self) -> str:
+        """What the store really keeps: `strict` survives power loss."""
+        return self._core.backend.durability
+
+    @property
+    def url(self) -> str:
+        """The address of the store, without any secret."""
+        return self._core.backend.url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __enter__(self) -> BlockingClient:
+        return self.blocking
+
+    def __exit__(self, *_: object) -> None:
+        self.blocking.close()
+
+    async def close(self) -> None:
+        """Let go of the store; the next call would open it again."""
+        await self._driver.run(self._core.backend.close())
+
+    # the five operations
+
+    async def save(
+        self,
+        /,
+        agent_id: str,
+        *,
+        execution_state: Mapping[str, Any],
+        framework: Framework | str = Framework.CUSTOM,
+        session_id: str | None = None,
+        parent_id: str | Sentinel | None = HEAD,
+        context: Mapping[str, Any] | None = None,
+        step_index: int | None = None,
+        step_name: str | None = None,
+        ttl_seconds: float | timedelta | None = None,
+        branch: str | None = None,
+        on_conflict: OnConflict = "branch",
+        checkpoint_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **tags: Any,
+    ) -> str:
+        """Persist an agent's state; returns the checkpoint's id.
+
+        Without `parent_id` it follows whatever the head is when it commits, which cannot notice a
+        lost update inside the state: use `run()` for that. With one that is no longer the head, it
+        becomes a visible branch of its own, or raises StaleWriterError (`on_conflict="reject"`).
+        Raises SerializationError with the path of a value that cannot be kept.
+        """
+        thread, agent = arguments.session(session_id), check_name(agent_id, "agent_id")
+        parent = arguments.parent(parent_id)
+        about = About(
+            agent=agent,
+            id=arguments.chosen_id(checkpoint_id),
+            framework=arguments.framework(framework),
+            step=arguments.step(step_index),
+            step_name=None if step_name is None else check_name(step_name, "step_name"),
+            ttl=seconds(ttl_seconds),
+            context=context,
+            metadata=arguments.merged(metadata, tags, SAVE_OPTIONS),
+        )
+        arguments.conflict_policy(on_conflict)
+        base = parent if isinstance(parent, bytes) else b""
+        captured = self._core.capture(execution_state, thread, agent, base)
+        intent = Save(
+            tenant=self._core.tenant,
+            thread=thread,
+            draft=self._core.draft(captured, about),
+            branch=None if branch is None else check_name(branch, "branch"),
+            parent=parent,
+            on_conflict=on_conflict,
+            owner=self._core.options.user,
+        )
+        return await self._driver.run(self._save(intent))
+
+    async def _save(self, intent: Save) -> str:
+        return (await self._core.save(await self._core.on_parents_branch(intent))).label
+
+    async def restore(self, ref: str, verify: bool = True) -> Checkpoint:
+        """The checkpoint, its state equal to what was saved, type for type.
+
+        Raises CheckpointNotFoundError, CheckpointExpiredError, CheckpointIntegrityError.
+        """
+        return await self._driver.run(self._restore(ref, verify=verify))
+
+    async def _restore(self, ref: str, *, verify: bool) -> Checkpoint:
+        return await self._core.checkpoint(await self._located(ref), verify=verify)
+
+    async def handoff(
+        self,
+        ref: str,
+        target_agent_id: str,
+        schema: str | None = None,
+        *,
+        note: str | None = None,
+        ttl_seconds: float | timedelta | Sentinel | None = INHERIT,
+    ) -> str:
+        """Give a state to another agent: a new checkpoint at the head of the target's lane.
+
+        Its parent is the source, so the chain is kept; it shows in both timelines. What is left of
+        the source's time is inherited unless `ttl_seconds` says otherwise.
+        """
+        target = check_name(target_agent_id, "target_agent_id")
+        ttl = ttl_seconds if isinstance(ttl_seconds, Sentinel) else seconds(ttl_seconds)
+        return await self._driver.run(self._handoff(ref, target, schema, note, ttl))
+
+    async def _handoff(
+        self, ref: str, target: str, schema: str | None, note: str | None, ttl: float | Sentinel | None
+    ) -> str:
+        source = await self._located(ref)
+        header = self._core.header(source)
+        noted = {} if note is None else {"handoff_note": note}
+        about = About(
+            agent=target,
+            framework=header.framework,
+            step=header.step_index + 1,
+            step_name=f"handoff_to_{target}"[:255],
+            ttl=ttl,
+            context=header.agent_context,
+            metadata={**header.metadata, **noted},
+            target=target,
+            schema=schema,
+        )
+        intent = Save(
+            tenant=self._core.tenant,
+            thread=source.session,
+            draft=self._core.copy_draft(source.row, about),
+            parent=source.row.id,
+            takeover=True,
+        )
+        return (await self._core.save(intent)).label
+
+    async def timeline(self, agent_id: str, session_id: str, limit: int = 50) -> list[Checkpoint]:
+        """An agent's checkpoints with their states, newest first."""
+        listing = Listing(
+            thread=check_name(session_id, "session_id"),
+            agent=check_name(agent_id, "agent_id"),
+            limit=arguments.limit(limit),
+        )
+        return await self._driver.run(self._timeline(listing))
+
+    async def _timeline(self, listing: Listing) -> list[Checkpoint]:
+        rows = await self._core.backend.list(self._core.tenant, listing)
+        return [await self._core.checkpoint(located) for located in rows]
+
+    async def expire(self, ref: str) -> bool:
+        """Remove a checkpoint now; False if it is not there. Its neighbours stay."""
+        return await self._driver.run(self._expire(ref))
+
+    async def _expire(self, ref: str) -> bool:
+        found = await self._find(ref)
+        if found is None:
+            return False
+        intent = Expire(self._core.tenant, found.session, found.row.id)
+        return bool((await self._core.backend.commit(intent)).answer)
+
+    # runs
+
+    def run(
+        self,
+        session_id: str | None = None,
+        *,
+        agent_id: str = "agent",
+        initial: S | Callable[[], S] | None = None,
+        branch: str | None = None,
+        expect: Expect | None = None,
+        ttl_seconds: float | timedelta | None = None,
+    ) -> Run[S]:
+        """A unit of work that goes on from its last good step: `async with client.run(...)`.
+
+        `initial` is used only where the lane is empty; give a function if it costs something.
+        """
+        arguments.expectation(expect)
+        place = Place(
+            session_id=arguments.session(session_id),
+            agent_id=check_name(agent_id, "agent_id"),
+            branch=None if branch is None else check_name(branch, "branch"),
+            expect=expect,
+            ttl=seconds(ttl_seconds),
+        )
+        return Run(self._core, self._driver, place, initial)
+
+    # looking
+
+    async def put(self, checkpoint: Checkpoint) -> str:
+        """Store a checkpoint made by `CheckpointBuilder`; doing it again changes nothing."""
+        if not checkpoint.verify_integrity():
+            raise CheckpointIntegrityError(
+                f"checkpoint {checkpoint.checkpoint_id}: its fields do not give its checksum.",
+                hint="Build it anew; a checkpoint is not changed after build().",
+            )
+        intent = self._core.put_intent(checkpoint)
+        return await self._driver.run(self._save(intent))
+
+    async def latest(self, *, agent_id: str, session_id: str) -> Checkpoint | None:
+        """The head of the current branch with its state, whatever the clocks say; None if empty."""
+        thread, agent = check_name(session_id, "session_id"), check_name(agent_id, "agent_id")
+        return await self._driver.run(self._latest(thread, agent))
+
+    async def _latest(self, thread: str, agent: str) -> Checkpoint | None:
+        tip = await self._core.tip(thread, agent)
+        return None if tip is None else await self._core.checkpoint(tip)
+
+    async def log(
+        self,
+        session_id: str,
+        *,
+        agent_id: str | None = None,
+        branch: str | None = None,
+        step_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Header]:
+        """Headers of a thread's checkpoints, newest first; never loads a state.
+
+        `metadata` keeps those whose metadata has all the given items. Pass `after=page.next` for
+        the next page.
+        """
+        listing = Listing(
+            thread=check_name(session_id, "session_id"),
+            agent=agent_id,
+            branch=branch,
+            step_name=step_name,
+            since=None if since is None else micros(since),
+            until=None if until is None else micros(until),
+            before=arguments.cursor(after),
+            limit=arguments.limit(limit),
+        )
+        return await self._driver.run(self._core.log(listing, dict(metadata or {})))
+
+    async def threads(self, *, limit: int = 50, after: str | None = None) -> Page[ThreadInfo]:
+        """Threads, newest first, with status and counts."""
+        before, count = arguments.cursor(after), arguments.limit(limit)
+        return await self._driver.run(self._core.threads(before, count))
+
+    async def delete(self, session_id: str) -> bool:
+        """Remove a thread and everything in it; False if it is not there.
+
+        A writer that still holds a part of it gets ThreadDeletedError; a new root save or a new
+        run begins the id anew.
+        """
+        intent = Delete(self._core.tenant, check_name(session_id, "session_id"))
+        return bool((await self._driver.run(self._core.backend.commit(intent))).answer)
+
+    async def _find(self, ref: str) -> Located | None:
+        id = read_id(check_name(ref, "ref"))
+        if id is None:
+            return None
+        return (await self._core.backend.find(self._core.tenant, [id])).get(id)
+
+    async def _located(self, ref: str) -> Located:
+        found = await self._find(ref)
+        if found is None:
+            raise await self._core.not_found(ref)
+        if found.expired:
+            raise CheckpointExpiredError(
+                f"checkpoint {ref} of thread {found.session!r} is over its time.",
+                hint="Give important checkpoints no ttl_seconds.",
+            )
+        return found
+
+
+class BlockingClient(Opener):
+    """The blocking twin of `Client`: the same methods without await, from any thread."""
+
+    def __init__(self, core: Core) -> None:
+        self._direct = Client(core, Direct())
+
+    @classmethod
+    def over(cls, core: Core) -> Self:
+        return cls(core)
+
+    @property
+    def aio(self) -> Client:
+        """The same store for async code."""
+        return Client(self._direct._core)  # noqa: SLF001
+
+    @property
+    def durability(self) -> str:
+        """What the store really keeps: `strict` survives power loss."""
+        return self._direct.durability
+
+    @property
+    def url(self) -> str:
+        """The address of the store, without any secret."""
+        return self._direct.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        session_id: str | None = None,
+        *,
+        agent_id: str = "agent",
+        initial: S | Callable[[], S] | None = None,
+        branch: str | None = None,
+        expect: Expect | None = None,
+        ttl_seconds: float | timedelta | None = None,
+    ) -> BlockingRun[S]:
+        """A unit of work that goes on from its last good step: `with client.run(...)`."""
+        return BlockingRun(
+            self._direct.run(
+                session_id,
+                agent_id=agent_id,
+                initial=initial,
+                branch=branch,
+                expect=expect,
+                ttl_seconds=ttl_seconds,
+            )
+        )
+
+    close = blocking(Client.close)
+    save = blocking(Client.save)
+    restore = blocking(Client.restore)
+    handoff = blocking(Client.handoff)
+    timeline = blocking(Client.timeline)
+    expire = blocking(Client.expire)
+    put = blocking(Client.put)
+    latest = blocking(Client.latest)
+    log = blocking(Client.log)
+    threads = blocking(Client.threads)
+    delete = blocking(Client.delete)

@@ -1,0 +1,53 @@
+"""Values to bytes and back, type for type, data only.
+
+One value tree, two spellings: binary (msgpack, with ext codes for what msgpack has no word
+for) and text (JSON). Owns every stored form of a value; must not know pages, checkpoints or
+stores. Invariant: nothing stored is ever imported, called or executed, and a value that
+cannot come back as it was is refused with its path, not changed.
+"""
+
+from lastgood.codec.codec import Codec
+from lastgood.codec.encoder import Encoder
+from lastgood.codec.kinds import (
+    DROPPED,
+    FORMAT,
+    Dropped,
+    Family,
+    Loss,
+    Nested,
+    Number,
+    Shape,
+    keyed_by_text,
+)
+from lastgood.codec.msgpack import array_header, ext, map_header, skip
+from lastgood.codec.opaque import Opaque
+from lastgood.codec.registry import Registry, register
+
+LIST = Number.LIST
+
+
+def nested_token(digest: bytes) -> bytes:
+    """What stands in a body for an element that is stored elsewhere; unpacks to `Nested`."""
+    return ext(Number.NESTED, digest)
+
+
+__all__ = [
+    "DROPPED",
+    "FORMAT",
+    "LIST",
+    "Codec",
+    "Dropped",
+    "Encoder",
+    "Family",
+    "Loss",
+    "Nested",
+    "Opaque",
+    "Registry",
+    "Shape",
+    "array_header",
+    "keyed_by_text",
+    "map_header",
+    "nested_token",
+    "register",
+    "skip",
+]

@@ -1,0 +1,101 @@
+"""Numpy arrays and scalars, without importing numpy.
+
+Owns their two kinds. Arrays of objects are refused: their bytes would be pointers. Invariant:
+a restored array owns its memory, is writable and equals the stored one; Fortran order may
+come back as C order.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from typing import Any
+
+from lastgood.codec.kinds import Kind, Number, Refused, Unresolved
+from lastgood.codec.labels import ancestry, namespace
+
+_KINDS = frozenset("biufcSUVmM")
+_PLAIN = re.compile(r"[<>|=]?[biufcSUVmM?][0-9]*(\[[0-9A-Za-z]+\])?")
+
+
+def array_kind(cls: type) -> Kind | None:
+    """The kind of numpy's array class or of one of its scalar classes."""
+    numpy = namespace(sys.modules.get("numpy"))
+    if not numpy:
+        return None
+    if cls is numpy.get("ndarray"):
+        return ARRAY
+    scalar = numpy.get("generic") in ancestry(cls) and cls.__module__ == "numpy"
+    return SCALAR if scalar else None
+
+
+def _numpy() -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        raise Unresolved("numpy:ndarray", "module 'numpy' is not imported here")
+    return numpy
+
+
+def _describe(dtype: Any) -> object:
+    """The dtype as data; refused unless exactly the same dtype comes back."""
+    layout = _numpy().lib.format
+    if not _storable(dtype):
+        raise Refused(f"a numpy array of dtype {dtype} cannot be stored")
+    description = layout.dtype_to_descr(dtype)
+    if layout.descr_to_dtype(description) != dtype:
+        raise Refused(f"the numpy dtype {dtype} cannot be described as data")
+    return description
+
+
+def _storable(dtype: Any) -> bool:
+    return dtype.kind in _KINDS and not dtype.hasobject
+
+
+def _dtype(description: object) -> Any:
+    _check(description)
+    dtype = _numpy().lib.format.descr_to_dtype(description)
+    if not _storable(dtype):
+        raise ValueError("not a dtype of plain data")
+    return dtype
+
+
+def _check(description: object) -> None:
+    """Let only plain dtype strings through: numpy's own parser takes far more than those."""
+    if type(description) is str:
+        if not _PLAIN.fullmatch(description):
+            raise ValueError("not a plain dtype")
+    elif type(description) is list:
+        for _, inner, *_ in description:
+            _check(inner)
+    elif type(description) is tuple:
+        _check(description[0])
+    else:
+        raise ValueError("not a dtype")
+
+
+def _take_array(value: Any) -> object:
+    return [_describe(value.dtype), list(value.shape), value.tobytes()]
+
+
+def _make_array(body: Any) -> Any:
+    description, shape, data = body
+    dtype = _dtype(description)
+    if math.prod(shape) * dtype.itemsize != len(data) or min(shape, default=0) < 0:
+        raise ValueError("array and shape differ in size")
+    if not data:
+        return _numpy().empty(tuple(shape), dtype)
+    return _numpy().ndarray(tuple(shape), dtype, buffer=data).copy()
+
+
+def _take_scalar(value: Any) -> object:
+    return [_describe(value.dtype), value.tobytes()]
+
+
+def _make_scalar(body: Any) -> object:
+    description, data = body
+    return _make_array([description, [], data])[()]
+
+
+ARRAY = Kind(Number.NDARRAY, "ndarray", _take_array, _make_array)
+SCALAR = Kind(Number.NUMPY_SCALAR, "numpy", _take_scalar, _make_scalar)

@@ -1,0 +1,115 @@
+"""The codec of one client: settings, and the ways in and out.
+
+Owns nothing but the settings; the work is in `encoder`, `decoder` and `text`. Safe to share
+between threads: each call makes its own encoder or decoder. Invariant: what `pack` or
+`dumps_text` accept comes back equal and of the same type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastgood.codec import text
+from lastgood.codec.decoder import KINDS, Decoder, as_damage
+from lastgood.codec.encoder import Encoder, Policy
+from lastgood.codec.kinds import Dropped, Number, keyed_by_text
+from lastgood.codec.msgpack import array_header, map_header
+from lastgood.codec.registry import DEFAULT, Registry
+from lastgood.errors import SerializationError
+
+_PLAIN_MAKERS: dict[int, Any] = {
+    Number.DICT: dict,
+    Number.LIST: list,
+    Number.STR: lambda content: content.decode(),
+    Number.BYTES: bytes,
+}
+_HEADED = frozenset({Number.RECORD, *(kind.number for kind in KINDS.values() if kind.headed)})
+
+
+class Codec:
+    """Turns values into bytes or text and back, type for type."""
+
+    def __init__(
+        self,
+        registry: Registry | None = None,
+        *,
+        strict_types: bool = False,
+        on_unserializable: Policy = "raise",
+        max_depth: int = 200,
+    ) -> None:
+        self.registry = registry if registry is not None else DEFAULT
+        self.strict_types = strict_types
+        self.on_unserializable: Policy = on_unserializable
+        self.max_depth = max_depth
+
+    def encoder(self, root: str = "state") -> Encoder:
+        """An encoder for one save; `root` is the first word of the paths in its errors."""
+        return Encoder(
+            self.registry,
+            root=root,
+            strict_types=self.strict_types,
+            policy=self.on_unserializable,
+            max_depth=self.max_depth,
+        )
+
+    def pack(self, value: object, root: str = "state") -> bytes:
+        """The bytes of a value; `SerializationError` with the path of what cannot be stored."""
+        encoder = self.encoder(root)
+        data = encoder.pack(value)
+        if isinstance(data, Dropped):
+            raise SerializationError(encoder.losses[-1].reason, path=root)
+        return data
+
+    def unpack(self, data: bytes) -> object:
+        """The value of some bytes; `SerializationError` whatever is wrong with them."""
+        return self._decoder().value(data)
+
+    def unpack_array(self, count: int, body: bytes) -> list[object]:
+        """The values whose encodings stand one behind the other in `body`."""
+        return self._decoder().array(count, body)
+
+    def unpack_map(self, count: int, body: bytes) -> dict[str, object]:
+        """The items whose encodings stand one behind the other in `body`, keys plain text."""
+        return self._decoder().map(count, body)
+
+    def join(self, kind: int, extra: bytes, content: Any) -> object:
+        """Close what `Encoder.shape` opened: the same kind and extra, the parts as values."""
+        try:
+            return self._joined(kind, extra, content)
+        except Exception as error:
+            raise as_damage(error) from None
+
+    def dumps_text(self, value: object, *, indent: int | None = None) -> str:
+        """The value as JSON text, types included."""
+        return text.from_binary(self.pack(value), indent=indent)
+
+    def loads_text(self, spelled: str) -> object:
+        """The value of a text made by `dumps_text`."""
+        return self.unpack(text.to_binary(spelled))
+
+    def _decoder(self) -> Decoder:
+        return Decoder(self.registry, strict_types=self.strict_types)
+
+    def _joined(self, kind: int, extra: bytes, content: Any) -> object:
+        if kind in _PLAIN_MAKERS:
+            return _PLAIN_MAKERS[kind](content)
+        if kind == Number.RAW:
+            return self.unpack(content)
+        body = _body(kind, content)
+        if kind in _HEADED:
+            body = [self.unpack(extra), body]
+        return self._decoder().made(kind, body, lambda: self._payload(kind, extra, content))
+
+    def _payload(self, kind: int, extra: bytes, content: Any) -> bytes:
+        """What the ext of the joined value would hold, for an `Opaque` to keep."""
+        parts = self.encoder().pack_items(content, ())
+        header = map_header(len(parts)) if keyed_by_text(kind) else array_header(2 * len(parts))
+        return b"\x92" + extra + header + b"".join(parts)
+
+
+def _body(kind: int, content: Any) -> Any:
+    if kind in KINDS and KINDS[kind].family.value != "map":
+        return content
+    if keyed_by_text(kind):
+        return dict(content)
+    return [part for item in content for part in item]

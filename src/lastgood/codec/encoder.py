@@ -1,0 +1,130 @@
+"""Values to bytes: one native call where it can be, a walk where it must be.
+
+Owns the decision between the two, and how a value is opened by one level for whoever stores
+its parts apart. Must not know pages or stores. Invariant: opening, packing the parts and
+joining give the same value as packing the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import add, itemgetter
+from typing import Any, Literal
+
+from lastgood.codec.atoms import SURROGATES
+from lastgood.codec.containers import SETS
+from lastgood.codec.kinds import DROPPED, Dropped, Family, Loss, Number, Shape, paired
+from lastgood.codec.native import Native
+from lastgood.codec.opaque import Opaque
+from lastgood.codec.registry import Registry
+from lastgood.codec.walk import Item, Walker, plain_keys
+from lastgood.errors import SerializationError
+from lastgood.paths import Steps
+
+Policy = Literal["raise", "drop"]
+
+
+class Encoder:
+    """Packs the values of one save and collects what had to be left out."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        root: str = "state",
+        strict_types: bool = False,
+        policy: Policy = "raise",
+        max_depth: int = 200,
+    ) -> None:
+        self._drops = policy == "drop"
+        self._native = Native(registry, strict_types=strict_types, max_depth=max_depth)
+        self._walker = Walker(self._native, root=root, drops=self._drops, max_depth=max_depth)
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What was left out so far, under the drop policy."""
+        return self._walker.losses
+
+    def pack(self, value: object, path: Steps = ()) -> bytes | Dropped:
+        """The bytes of a value, or DROPPED when policy says so and it cannot be kept."""
+        try:
+            return self._whole(value, path)
+        except SerializationError as error:
+            self._walker.lose(error, value)
+            return DROPPED
+
+    def pack_each(self, values: Sequence[object], path: Steps) -> list[bytes]:
+        """The bytes of each element; under the drop policy of those that can be kept."""
+        packed = self._native.pack_each(values)
+        if packed is None:
+            return self._walker.drive(self._walker.each(values, path))
+        return packed
+
+    def pack_items(self, items: Sequence[Item], path: Steps) -> list[bytes]:
+        """The bytes of each key and its value, put together."""
+        flat = self._native.pack_each(list(chain.from_iterable(items)))
+        if flat is None:
+            return self._walker.drive(self._walker.items(items, path))
+        return list(map(add, flat[::2], flat[1::2]))
+
+    def shape(self, value: object, path: Steps = ()) -> Shape | Dropped:
+        """Open a value by one level, for whoever stores its parts apart."""
+        opener = _OPENERS.get(type(value), Encoder._open_special)
+        try:
+            return opener(self, value, path)
+        except SerializationError as error:
+            self._walker.lose(error, value)
+            return DROPPED
+
+    def _open_dict(self, value: Any, path: Steps) -> Shape:  # noqa: ARG002
+        number = Number.DICT if plain_keys(value) else Number.PAIRS
+        return Shape(Family.MAP, number, b"", list(value.items()))
+
+    def _open_list(self, value: Any, path: Steps) -> Shape:  # noqa: ARG002
+        return Shape(Family.ARRAY, Number.LIST, b"", value)
+
+    def _open_str(self, value: Any, path: Steps) -> Shape:  # noqa: ARG002
+        try:
+            return Shape(Family.TEXT, Number.STR, b"", value.encode())
+        except UnicodeEncodeError:
+            return Shape(Family.TEXT, Number.SURROGATES, b"", SURROGATES.take(value))
+
+    def _open_bytes(self, value: Any, path: Steps) -> Shape:  # noqa: ARG002
+        return Shape(Family.TEXT, Number.BYTES, b"", value)
+
+    def _open_special(self, value: object, path: Steps) -> Shape:
+        kind = self._walker.kind_of(value, path)
+        if kind.family is Family.RAW or (kind.whole and self._drops):
+            return self._open_whole(value, path)
+        body = self._walker.take(kind, value, path)
+        extra = b""
+        if kind.headed:
+            head, body = body
+            extra = self._walker.drive(self._walker.extra(head, path))
+        number = kind.number
+        if kind.family is Family.MAP:
+            number = number if plain_keys(body) else paired(number)
+            body = list(body.items())
+        elif number in SETS:
+            body = self._canonical(body, path)
+        return Shape(kind.family, number, extra, body)
+
+    def _open_whole(self, value: object, path: Steps) -> Shape:
+        return Shape(Family.RAW, Number.RAW, b"", self._whole(value, path))
+
+    def _canonical(self, elements: list[object], path: Steps) -> list[object]:
+        keyed = [(self._whole(element, path), element) for element in elements]
+        return [element for _, element in sorted(keyed, key=itemgetter(0))]
+
+    def _whole(self, value: object, path: Steps) -> bytes:
+        return self._native.pack(value) or self._walker.pack(value, path)
+
+
+_OPENERS: dict[type, Callable[[Encoder, Any, Steps], Shape]] = {
+    dict: Encoder._open_dict,
+    list: Encoder._open_list,
+    str: Encoder._open_str,
+    bytes: Encoder._open_bytes,
+    **dict.fromkeys((type(None), bool, int, float, Opaque), Encoder._open_whole),
+}

@@ -1,0 +1,83 @@
+"""From a class to its label and back, among what this process has already imported.
+
+A label is `module:qualname`, plain text. Owns the look-up; must not know what a class is good
+for. Invariant: finding a label imports nothing and runs no code of the class or its module:
+every step reads a namespace directly, so neither `__getattr__` nor a descriptor gets a turn.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, TypeGuard, cast
+
+_namespace_of_class = cast(Any, type.__dict__["__dict__"]).__get__
+_mro_of_class = cast(Any, type.__dict__["__mro__"]).__get__
+
+
+def label_of(cls: type) -> str:
+    """The label under which instances of a class are stored unless it is registered."""
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def imported(label: str) -> bool:
+    """Whether the module of a label is imported."""
+    return isinstance(sys.modules.get(label.partition(":")[0]), ModuleType)
+
+
+def find(label: str) -> type | None:
+    """The class a label names, or None when there is no such class here now."""
+    module, outer, name, whole = _parts(label)
+    scope = namespace(sys.modules.get(module))
+    for part in outer:
+        scope = namespace(scope.get(part))
+    found = scope.get(name)
+    if whole != name:
+        found = _parametrised(scope, found, whole)
+    return found if _is_class(found) else None
+
+
+@lru_cache(maxsize=4096)
+def _parts(label: str) -> tuple[str, list[str], str, str]:
+    """Module, enclosing classes, name, and the name with its parameters if it has any."""
+    module, _, qualname = label.partition(":")
+    base, bracket, parameters = qualname.partition("[")
+    *outer, name = base.split(".")
+    return module, outer, name, name + bracket + parameters
+
+
+def _parametrised(scope: Mapping[str, object], origin: object, name: str) -> object:
+    """`Box[int]`: pydantic makes a class of it, known to its module or at least to `Box`."""
+    if name in scope or not _is_class(origin):
+        return scope.get(name)
+    subclasses: list[type] = type.__subclasses__(origin)
+    return next((cls for cls in subclasses if cls.__name__ == name), None)
+
+
+def namespace(holder: object) -> Mapping[str, object]:
+    """The names defined by a module or class itself; nothing for any other object."""
+    if issubclass(type(holder), ModuleType):
+        # Not `vars`: the attribute access would load a lazily imported module.
+        return cast(Mapping[str, object], object.__getattribute__(holder, "__dict__"))
+    return cast(Mapping[str, object], _namespace_of_class(holder)) if _is_class(holder) else {}
+
+
+def ancestry(cls: type) -> tuple[type, ...]:
+    """The class and its bases in look-up order."""
+    return cast(tuple[type, ...], _mro_of_class(cls))
+
+
+def attribute(cls: type, name: str) -> Any:
+    """What the class or a base of it defines under a name, or None."""
+    for ancestor in ancestry(cls):
+        names = _namespace_of_class(ancestor)
+        if name in names:
+            return names[name]
+    return None
+
+
+def _is_class(value: object) -> TypeGuard[type]:
+    # `isinstance` would ask the value for its `__class__`, which a proxy may answer with code.
+    return issubclass(type(value), type)

@@ -1,0 +1,118 @@
+"""Whole values in one native call, and the hook for what msgpack has no word for.
+
+Owns the fast path and the question whether its result can be trusted. Must not know paths or
+policies: it answers None, and the walk then finds out why. Invariant: bytes that leave here
+read back as the very value, or the native path declines.
+
+An `ormsgpack.Ext` or `Fragment` in a state is refused where a walk meets one. Here it passes,
+because looking for it would cost more than packing: it then reads back as whatever its bytes
+say, which is data of the very process that wrote it and runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import ormsgpack
+from ormsgpack import Ext, packb
+
+from lastgood.codec.containers import SETS
+from lastgood.codec.kinds import Kind
+from lastgood.codec.msgpack import OPTIONS, array, deeper_than
+from lastgood.codec.opaque import Opaque
+from lastgood.codec.registry import Registry
+
+# Each level of ext restarts the native depth limit, so levels are counted: this many natively,
+# and at the checked one no payload deeper than the limit (the decoder checks at the same level).
+_FREE_LEVELS = 16
+CHECKED_LEVEL = 2
+
+_FOREIGN = frozenset({bytearray, memoryview, Ext, ormsgpack.Fragment})
+_NATIVE = frozenset({list, dict})
+
+
+class Native:
+    """The fast path of one encoder."""
+
+    def __init__(self, registry: Registry, *, strict_types: bool, max_depth: int) -> None:
+        self.level = 0
+        self._registry = registry
+        self._strict = strict_types
+        self._kinds = registry.kinds(strict=strict_types)
+        self._max_depth = max_depth
+
+    def pack(self, value: object) -> bytes | None:
+        """The bytes of a value, or None when it must be walked."""
+        if type(value) in _FOREIGN:
+            return None
+        try:
+            data = packb(value, default=self._hook, option=OPTIONS)
+        except TypeError:
+            return None
+        return None if _may_hide(data) and _hides([value]) else data
+
+    def pack_each(self, values: Sequence[object]) -> list[bytes] | None:
+        """The bytes of each value, or None when one of them must be walked."""
+        hook = self._hook
+        try:
+            packed = [packb(value, default=hook, option=OPTIONS) for value in values]
+        except TypeError:
+            return None
+        return None if _may_hide(b"".join(packed)) and _hides(values) else packed
+
+    def kind_of(self, value: object) -> Kind | None:
+        """The kind of a value; None, or `Refused` with a reason, when it cannot be stored."""
+        known = self._kinds.get(type(value))
+        return known or self._registry.kind_of(type(value), strict=self._strict)
+
+    def _hook(self, value: object) -> Ext:
+        """Called by `packb` for types it does not know; whatever it raises leads to the walk."""
+        kind = self._kinds.get(type(value))
+        if kind is None:
+            if type(value) is Opaque:
+                return Ext(value.lastgood_code, value.lastgood_payload)
+            kind = self.kind_of(value)
+            if kind is None:
+                raise TypeError
+        body: Any = kind.take(value)
+        if not kind.raw:
+            self.level += 1
+            try:
+                body = self._payload(kind, body)
+            finally:
+                self.level -= 1
+        return Ext(kind.number, body)
+
+    def _payload(self, kind: Kind, body: Any) -> bytes:
+        if self.level > _FREE_LEVELS:
+            raise RecursionError
+        if kind.number in SETS:
+            parts = [packb(item, default=self._hook, option=OPTIONS) for item in body]
+            payload = array(sorted(parts))
+        else:
+            payload = packb(body, default=self._hook, option=OPTIONS)
+        if _may_hide(payload) and _hides([body]):
+            raise TypeError
+        if self.level == CHECKED_LEVEL and deeper_than(payload, self._max_depth):
+            raise RecursionError
+        return payload
+
+
+def _may_hide(data: bytes) -> bool:
+    """Whether there can be a bin token; `in` is a memchr, so this costs next to nothing."""
+    return 0xC4 in data or 0xC5 in data or 0xC6 in data
+
+
+def _hides(values: Iterable[object]) -> bool:
+    """Whether natively packed parts are of a type that packing changed without a word."""
+    level = list(values)
+    types = set(map(type, level))
+    while types.isdisjoint(_FOREIGN):
+        if types.isdisjoint(_NATIVE):
+            return False
+        inner: list[Any] = [part for part in level if type(part) in _NATIVE]
+        level = list(chain.from_iterable(p.values() if type(p) is dict else p for p in inner))
+        types = set(map(type, level))
+    return True

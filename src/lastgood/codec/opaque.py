@@ -1,0 +1,98 @@
+"""A stored value whose class this process does not know: kept whole, never guessed at.
+
+Owns the stand-in; must not know how to find classes. Invariant: an `Opaque` is written back
+byte for byte, and an application that takes it for the real object gets an error, not data.
+"""
+
+from __future__ import annotations
+
+from typing import Never
+
+from lastgood.errors import SerializationError
+
+_set = object.__setattr__
+
+
+class Opaque:
+    """What stands in the place of an object that cannot be rebuilt here.
+
+    Its own attributes carry a prefix, so that no field of the missing class is ever mistaken
+    for one of them: every other attribute, item or iteration raises `SerializationError`.
+    """
+
+    __slots__ = ("lastgood_code", "lastgood_label", "lastgood_payload", "lastgood_reason")
+
+    lastgood_label: str
+    lastgood_code: int
+    lastgood_payload: bytes
+    lastgood_reason: str
+
+    def __init__(self, label: str, code: int, payload: bytes, reason: str = "") -> None:
+        _set(self, "lastgood_label", label)
+        _set(self, "lastgood_code", code)
+        _set(self, "lastgood_payload", payload)
+        _set(self, "lastgood_reason", reason)
+
+    def _refuse(self) -> SerializationError:
+        name = self.lastgood_label.replace(":", ".")
+        return SerializationError(
+            f"This value is a stored {name}, and {self.lastgood_reason}.",
+            hint="Import it before restoring, or use lastgood.register.",
+        )
+
+    def __getattr__(self, name: str) -> Never:
+        # Protocol probes (copy, repr tools, numpy) ask for dunders and expect AttributeError.
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        raise self._refuse()
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise self._refuse()
+
+    def __delattr__(self, name: str) -> Never:
+        raise self._refuse()
+
+    def __getitem__(self, key: object) -> Never:
+        raise self._refuse()
+
+    def __setitem__(self, key: object, value: object) -> Never:
+        raise self._refuse()
+
+    def __iter__(self) -> Never:
+        raise self._refuse()
+
+    def __len__(self) -> Never:
+        raise self._refuse()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, item: object) -> Never:
+        raise self._refuse()
+
+    def __call__(self, *_: object, **__: object) -> Never:
+        raise self._refuse()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Opaque:
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[int, bytes]:
+        return self.lastgood_code, self.lastgood_payload
+
+    def __repr__(self) -> str:
+        return f"<Opaque {self.lastgood_label}, {len(self.lastgood_payload)} bytes>"
+
+    def __copy__(self) -> Opaque:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Opaque:
+        return self
+
+    def __reduce__(self) -> tuple[type[Opaque], tuple[str, int, bytes, str]]:
+        parts = (self.lastgood_label, self.lastgood_code, self.lastgood_payload)
+        return Opaque, (*parts, self.lastgood_reason)

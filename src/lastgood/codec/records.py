@@ -1,0 +1,317 @@
+"""Data classes as records: taken apart into fields, rebuilt by filling fields.
+
+Owns what counts as a data class and how each sort of it is opened and closed: dataclass,
+attrs, pydantic, msgspec.Struct, NamedTuple. Those libraries are recognised through
+`sys.modules`, never imported. Must not know bytes or the registry. Invariant: no constructor,
+validator, `__post_init__`, `__setstate__`, property or `__setattr__` of the class ever runs.
+
+When the class has changed since the save: a stored field that it no longer has is set all the
+same where the object has a `__dict__`, and is an error naming the field where it has none. A
+field that is missing in the stored data gets its plain default, or a fresh one if the default
+factory is a built-in container; otherwise it stays unset, as nobody knows its value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import MemberDescriptorType
+from typing import Any, Protocol, cast
+
+from lastgood.codec.containers import FACTORIES
+from lastgood.codec.kinds import Refused
+from lastgood.codec.labels import ancestry, attribute, namespace
+
+Fields = dict[str, object]
+
+_set = object.__setattr__
+_new = object.__new__
+_set_class = cast(Any, object.__dict__["__class__"]).__set__
+_BUILTIN_FACTORIES = frozenset(factory for factory in FACTORIES.values() if factory)
+_MUTABLE = (list, dict, set)
+
+
+class Plan(Protocol):
+    """How the objects of one class are opened and closed.
+
+    `take` gives `[head, fields]`, where the head is the label followed by sections that are
+    no fields. `whole` says that an object without one of its fields cannot exist.
+    """
+
+    whole: bool
+
+    def take(self, value: Any) -> object: ...
+
+    def make(self, head: list[Any], fields: Fields) -> object: ...
+
+
+class StatePlan:
+    """A dataclass or attrs class: everything in the object's `__dict__` and its slots.
+
+    That is more than the declared fields: an attribute set in `__post_init__` must come back,
+    because `__post_init__` does not run again. Only values of `cached_property` are left out.
+    """
+
+    whole = False
+
+    def __init__(self, cls: type, label: str) -> None:
+        _new(cls)  # TypeError here, and not in the middle of a restore
+        self._cls = cls
+        self._head = [label]
+        self._slots = dict(_slots(cls))
+        self._has_dict = cls.__dictoffset__ != 0
+        self._cached = _cached_names(cls)
+        self._defaults = _defaults(cls)
+        self._bare = self._has_dict and not self._slots and not self._cached
+
+    def take(self, value: Any) -> object:
+        if self._bare:
+            return [self._head, value.__dict__]
+        state = {name: item for name, item in self._state(value) if name not in self._cached}
+        return [self._head, state]
+
+    def _state(self, value: Any) -> Iterator[tuple[str, object]]:
+        for name, slot in self._slots.items():
+            try:
+                yield name, slot.__get__(value)
+            except AttributeError:
+                continue
+        if self._has_dict:
+            yield from value.__dict__.items()
+
+    def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
+        made: object = _new(self._cls)
+        if self._defaults.keys() - fields.keys():
+            fields = _completed(fields, self._defaults)
+        if self._slots:
+            fields = self._fill_slots(made, fields)
+        if self._has_dict:
+            _set(made, "__dict__", fields)
+        elif fields:
+            raise _unknown_fields(self._cls, fields)
+        return made
+
+    def _fill_slots(self, made: object, fields: Fields) -> Fields:
+        rest = {}
+        for name, item in fields.items():
+            slot = self._slots.get(name)
+            if slot is None:
+                rest[name] = item
+            else:
+                slot.__set__(made, item)
+        return rest
+
+
+class PydanticPlan:
+    """A pydantic model: fields, and as sections of the head the fields set, extra and private.
+
+    A head of the label alone means the common case: all fields set, nothing extra or private.
+    """
+
+    whole = False
+
+    def __init__(self, cls: type, label: str) -> None:
+        _new(cls)
+        self._cls = cls
+        self._label = label
+        self._head = [label]
+        declared = attribute(cls, "__pydantic_fields__") or {}
+        self._names = frozenset(declared)
+        self._cached = _cached_names(cls)
+        self._defaults = _pydantic_defaults(declared)
+
+    def take(self, value: Any) -> object:
+        state = value.__dict__
+        if self._cached:
+            state = {name: item for name, item in state.items() if name not in self._cached}
+        fields_set = value.__pydantic_fields_set__
+        extra = value.__pydantic_extra__
+        private = value.__pydantic_private__
+        full = fields_set == state.keys()
+        if full and extra is None and private is None:
+            return [self._head, state]
+        return [[self._label, None if full else sorted(fields_set), extra, private], state]
+
+    def make(self, head: list[Any], fields: Fields) -> object:
+        _, fields_set, extra, private = head if len(head) == 4 else (None, None, None, None)
+        made: object = _new(self._cls)
+        if self._defaults.keys() - fields.keys():
+            stored, fields = fields, _completed(fields, self._defaults)
+            fields_set = list(stored) if fields_set is None else fields_set
+        _set(made, "__dict__", fields)
+        _set(made, "__pydantic_fields_set__", set(fields if fields_set is None else fields_set))
+        _set(made, "__pydantic_extra__", extra)
+        _set(made, "__pydantic_private__", private)
+        return made
+
+
+class StructPlan:
+    """A msgspec.Struct, whose objects only its own constructor can make.
+
+    The constructor runs `__post_init__`, so a class that has one is made through a subclass
+    that silences it, and the object is then given its real class.
+    """
+
+    whole = False
+
+    def __init__(self, cls: type, label: str) -> None:
+        self._cls = cls
+        self._head = [label]
+        self._names: tuple[str, ...] = type.__getattribute__(cls, "__struct_fields__")
+        self._slots = dict(_slots(cls))
+        self._defaults = _struct_defaults(cls, self._names)
+        self._blank = _silenced(cls) if attribute(cls, "__post_init__") else cls
+
+    def take(self, value: Any) -> object:
+        return [self._head, {name: self._slots[name].__get__(value) for name in self._names}]
+
+    def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
+        if fields.keys() - set(self._names):
+            raise _unknown_fields(self._cls, fields.keys() - set(self._names))
+        values = _completed(fields, self._defaults)
+        absent = [name for name in self._names if name not in values]
+        made = self._blank(**values, **dict.fromkeys(absent))
+        if self._blank is not self._cls:
+            _set_class(made, self._cls)
+        for name in absent:
+            self._slots[name].__delete__(made)
+        return made
+
+
+class NamedTuplePlan:
+    """A NamedTuple, which cannot exist without one of its fields."""
+
+    whole = True
+
+    def __init__(self, cls: type, label: str) -> None:
+        self._cls: Any = cls
+        self._head = [label]
+        self._names: tuple[str, ...] = attribute(cls, "_fields")
+        self._defaults: Mapping[str, object] = attribute(cls, "_field_defaults") or {}
+
+    def take(self, value: Any) -> object:
+        if getattr(value, "__dict__", None):
+            raise Refused("a NamedTuple with attributes beside its fields cannot be stored")
+        return [self._head, dict(zip(self._names, value, strict=True))]
+
+    def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
+        if fields.keys() - set(self._names):
+            raise _unknown_fields(self._cls, fields.keys() - set(self._names))
+        values = {**self._defaults, **fields}
+        return tuple.__new__(self._cls, [values[name] for name in self._names])
+
+
+def plan_for(cls: type, label: str) -> Plan | None:
+    """The plan of a data class; None when the class is not one.
+
+    A class with `__del__` is none: an object filled with stored data would run it in the end.
+    """
+    if attribute(cls, "__del__") is not None:
+        return None
+    for recognises, plan in _SORTS:
+        if recognises(cls):
+            try:
+                return plan(cls, label)
+            except TypeError:  # abstract, or built on a class with a layout of its own
+                return None
+    return None
+
+
+def _descends(module: str, name: str) -> Callable[[type], bool]:
+    def recognises(cls: type) -> bool:
+        base = namespace(sys.modules.get(module)).get(name)
+        return base is not None and base in ancestry(cls) and cls is not base
+
+    return recognises
+
+
+def _defines(name: str) -> Callable[[type], bool]:
+    return lambda cls: attribute(cls, name) is not None
+
+
+def _is_named_tuple(cls: type) -> bool:
+    names = attribute(cls, "_fields")
+    return tuple in ancestry(cls) and type(names) is tuple and set(map(type, names)) <= {str}
+
+
+_SORTS: tuple[tuple[Callable[[type], bool], Callable[[type, str], Plan]], ...] = (
+    (_descends("pydantic.main", "BaseModel"), PydanticPlan),
+    (_descends("msgspec", "Struct"), StructPlan),
+    (_is_named_tuple, NamedTuplePlan),
+    (_defines("__attrs_attrs__"), StatePlan),
+    (_defines("__dataclass_fields__"), StatePlan),
+)
+
+
+def _slots(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
+    for ancestor in reversed(ancestry(cls)):
+        for name, item in namespace(ancestor).items():
+            if type(item) is MemberDescriptorType:
+                yield name, item
+
+
+def _cached_names(cls: type) -> frozenset[str]:
+    found = (namespace(ancestor).items() for ancestor in ancestry(cls))
+    return frozenset(
+        name for items in found for name, item in items if type(item) is functools.cached_property
+    )
+
+
+def _silenced(cls: type) -> type:
+    if any("__init_subclass__" in namespace(base) for base in ancestry(cls)[:-3]):
+        raise TypeError("a subclass would run code of the class")
+    defstruct = cast(Any, namespace(sys.modules["msgspec"])["defstruct"])
+    quiet = {"__post_init__": lambda self: None}  # noqa: ARG005
+    return cast(type, defstruct(cls.__name__, [], bases=(cls,), namespace=quiet))
+
+
+def _completed(fields: Fields, defaults: Mapping[str, Callable[[], object]]) -> Fields:
+    return {**{name: make() for name, make in defaults.items() if name not in fields}, **fields}
+
+
+def _defaults(cls: type) -> dict[str, Callable[[], object]]:
+    """Field -> what makes its default, for fields that have one which no code of users makes."""
+    if attribute(cls, "__attrs_attrs__") is not None:
+        rows = [(a.name, a.default) for a in attribute(cls, "__attrs_attrs__")]
+        found = {
+            name: _default(default, getattr(default, "factory", None)) for name, default in rows
+        }
+    else:
+        found = {f.name: _default(f.default, f.default_factory) for f in dataclasses.fields(cls)}
+    return {name: make for name, make in found.items() if make}
+
+
+def _pydantic_defaults(declared: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
+    found = {name: _default(f.default, f.default_factory) for name, f in declared.items()}
+    return {name: make for name, make in found.items() if make}
+
+
+def _struct_defaults(cls: type, names: tuple[str, ...]) -> dict[str, Callable[[], object]]:
+    defaults = type.__getattribute__(cls, "__struct_defaults__")
+    tail = names[len(names) - len(defaults) :]
+    pairs = zip(tail, defaults, strict=True)
+    found = {name: _default(value, getattr(value, "factory", None)) for name, value in pairs}
+    return {name: make for name, make in found.items() if make}
+
+
+# The words of the four libraries for "there is no default", by the names of their classes.
+_NO_DEFAULT = frozenset(
+    {"_MISSING_TYPE", "_Nothing", "PydanticUndefinedType", "NoDefaultType", "Factory"}
+)
+
+
+def _default(value: object, factory: object) -> Callable[[], object] | None:
+    if factory in _BUILTIN_FACTORIES:
+        return factory
+    if type(value).__name__ in _NO_DEFAULT:
+        return None
+    if type(value) in _MUTABLE:
+        return type(value) if not value else None
+    return lambda: value
+
+
+def _unknown_fields(cls: type, names: Any) -> ValueError:
+    listed = ", ".join(sorted(names))
+    return ValueError(f"{cls.__qualname__} has no place for the stored field {listed}")

@@ -1,0 +1,253 @@
+"""Which classes may be stored, and under which labels.
+
+Owns the registered names and, per class, the kind by which its objects are stored. Must not
+know bytes. Invariant: one name means one class, and a label that is not registered is looked
+up afresh each time among the imported modules, so a module imported later is found.
+
+    @register                      the label is module:qualname, and allowed under strict_types
+    @register("shop.order")        a name of your own: the class may move or be renamed
+    register(Money, "money", encode=Money.cents, decode=Money)
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from lastgood.codec.arrays import array_kind
+from lastgood.codec.atoms import ATOMS
+from lastgood.codec.containers import CONTAINERS
+from lastgood.codec.kinds import Family, Kind, Number, Refused, Unresolved
+from lastgood.codec.labels import find, imported, label_of
+from lastgood.codec.records import Fields, Plan, plan_for
+
+C = TypeVar("C", bound=type)
+Encode = Callable[[Any], object]
+Decode = Callable[[Any], object]
+
+# Classes made at run time must not pile up here for ever.
+_MAX_PLANS = 4096
+_KNOWN: dict[type, Kind] = {**ATOMS, **CONTAINERS}
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    cls: type
+    name: str
+    encode: Encode | None
+    decode: Decode | None
+
+
+class Registry:
+    """The classes of one client; what it does not know is asked of the process-wide registry."""
+
+    def __init__(self, types: Iterable[type] = (), *, parent: Registry | None = None) -> None:
+        self._parent = parent if parent is not None else _default_registry()
+        self._names: dict[str, _Entry] = {}
+        self._classes: dict[type, _Entry] = {}
+        self._kinds: dict[bool, dict[type, Kind]] = {}
+        self._plans: dict[type, Plan] = {}
+        self._generation = -1
+        for cls in types:
+            self.register(cls)
+
+    def register(
+        self,
+        cls: C,
+        name: str | None = None,
+        *,
+        encode: Encode | None = None,
+        decode: Decode | None = None,
+    ) -> C:
+        """Give a class a stable name; ValueError if another class has it.
+
+        A class may be registered again under another name: objects are written under the
+        newest, and read under all of them.
+        """
+        if (encode is None) != (decode is None):
+            raise ValueError("encode and decode belong together: give both or neither")
+        if encode is None and not _is_data(cls):
+            raise ValueError(
+                f"{cls.__qualname__} is not a data class: register it with encode= and decode="
+            )
+        entry = _Entry(cls, name or label_of(cls), encode, decode)
+        taken = self._names.get(entry.name)
+        if taken is not None and taken.cls is not cls:
+            raise ValueError(f"{entry.name!r} is already the name of {taken.cls.__qualname__}")
+        self._names[entry.name] = self._classes[cls] = entry
+        self._names.setdefault(label_of(cls), entry)
+        _Generation.current += 1
+        return cls
+
+    def kinds(self, *, strict: bool = False) -> dict[type, Kind]:
+        """The kinds found so far, by class; valid until the next registration."""
+        if self._generation != _Generation.current:
+            self._generation = _Generation.current
+            self._kinds = {False: dict(_KNOWN), True: dict(_KNOWN)}
+        elif len(self._kinds[strict]) > _MAX_PLANS:
+            self._kinds[strict] = dict(_KNOWN)
+        return self._kinds[strict]
+
+    def kind_of(self, cls: type, *, strict: bool = False) -> Kind | None:
+        """The kind of a class's objects; None when they cannot be stored."""
+        kind = _KNOWN.get(cls) or array_kind(cls)
+        if kind is None:
+            entry = self._entry(cls)
+            if entry is None and strict:
+                return None
+            kind = self._class_kind(cls, entry)
+        if kind is not None:
+            self.kinds(strict=strict)[cls] = kind
+        return kind
+
+    def _class_kind(self, cls: type, entry: _Entry | None) -> Kind | None:
+        label = entry.name if entry else label_of(cls)
+        if entry and entry.encode:
+            encode = entry.encode
+            return Kind(
+                Number.CUSTOM, "custom", lambda value: [label, encode(value)], _made_elsewhere
+            )
+        if isinstance(cls, enum.EnumType):
+            take: Callable[[Any], object] = lambda value: [label, _member_key(value)]  # noqa: E731
+            kind = Kind(Number.ENUM, "enum", take, _made_elsewhere)
+        else:
+            plan = plan_for(cls, label)
+            if plan is None:
+                return None
+            kind = _record(plan.take, _made_elsewhere, whole=plan.whole)
+        if entry is None and not _is_data(find(label)):
+            raise Refused(
+                f"{label} cannot be found again by its name; "
+                "move the class to the top of its module or use lastgood.register"
+            )
+        return kind
+
+    def make_record(self, head: list[Any], fields: Fields, *, strict: bool) -> object:
+        """Rebuild an object from its label and fields, without running code of its class."""
+        label = head[0]
+        if type(label) is not str or type(fields) is not dict:
+            raise ValueError("a record has a label and fields")
+        cls = self._class_named(label, strict=strict)
+        plan = self._plans.get(cls) or self._plan(cls, label)
+        return plan.make(head, fields)
+
+    def _plan(self, cls: type, label: str) -> Plan:
+        plan = plan_for(cls, label)
+        if plan is None:
+            raise Unresolved(label, f"{cls.__qualname__} is not a data class")
+        if len(self._plans) > _MAX_PLANS:
+            self._plans.clear()
+        self._plans[cls] = plan
+        return plan
+
+    def make_member(self, label: str, key: object, *, strict: bool) -> object:
+        """The member of an enum, by name, or by value for combined flags."""
+        if type(label) is not str:
+            raise ValueError("a label is text")
+        cls: Any = self._class_named(label, strict=strict)
+        if not isinstance(cls, enum.EnumType):
+            raise Unresolved(label, f"{cls.__qualname__} is not an enum")
+        if type(key) is str:
+            member = type.__getattribute__(cls, "_member_map_").get(key)
+        else:
+            member = _combined(cls, key)
+        if member is None:
+            raise Unresolved(label, f"{cls.__qualname__} has no member {key!r}")
+        return member
+
+    def make_custom(self, label: str, value: object) -> object:
+        """Hand a stored value to the decode function that the application registered."""
+        entry = self._entry_named(label)
+        if entry is None or entry.decode is None:
+            raise Unresolved(label, "no decode function is registered for it")
+        return entry.decode(value)
+
+    def _class_named(self, label: str, *, strict: bool) -> type:
+        entry = self._entry_named(label)
+        if entry is not None:
+            return entry.cls
+        if strict:
+            raise ValueError(f"{label} is not registered, and strict_types is on")
+        cls = find(label)
+        if cls is None:
+            raise Unresolved(label, _absence(label))
+        return cls
+
+    def _entry(self, cls: type) -> _Entry | None:
+        return self._classes.get(cls) or (self._parent._entry(cls) if self._parent else None)
+
+    def _entry_named(self, name: str) -> _Entry | None:
+        own = self._names.get(name)
+        return own or (self._parent._entry_named(name) if self._parent else None)
+
+
+class _Generation:
+    """Counts registrations in the process, so that no registry serves a stale kind."""
+
+    current = 0
+
+
+_record = partial(Kind, Number.RECORD, "record", family=Family.MAP, headed=True)
+
+
+def _made_elsewhere(body: object) -> object:
+    raise TypeError(f"objects are made by their registry, not from {body!r}")
+
+
+def _is_data(cls: type | None) -> bool:
+    return cls is not None and (isinstance(cls, enum.EnumType) or plan_for(cls, "") is not None)
+
+
+def _member_key(member: Any) -> object:
+    """A name, or for combined flags, which have none of their own, the value."""
+    name = member._name_
+    return name if name in type(member)._member_map_ else member._value_
+
+
+def _combined(cls: Any, value: object) -> object:
+    """Make a combination of flags by the standard library's code, whatever the class overrides."""
+    if type(value) is not int or enum.Flag not in cls.__mro__:
+        return None
+    known = cls._value2member_map_.get(value)
+    if known is not None:
+        return known
+    return enum.Flag.__dict__["_missing_"].__func__(cls, value)
+
+
+def _absence(label: str) -> str:
+    module, _, name = label.partition(":")
+    if not name:
+        return "no class is registered under this name"
+    if not imported(label):
+        return f"module {module!r} is not imported here"
+    return f"module {module!r} has no class {name} any more"
+
+
+def _default_registry() -> Registry | None:
+    return globals().get("DEFAULT")
+
+
+DEFAULT = Registry()
+
+
+@overload
+def register(cls: C, name: str | None = None, /) -> C: ...
+@overload
+def register(name: str, /) -> Callable[[C], C]: ...
+@overload
+def register(cls: C, name: str | None = None, /, *, encode: Encode, decode: Decode) -> C: ...
+def register(
+    cls: Any,
+    name: str | None = None,
+    /,
+    *,
+    encode: Encode | None = None,
+    decode: Decode | None = None,
+) -> Any:
+    """Register a class for the whole process; see the top of this module for the three ways."""
+    if isinstance(cls, str):
+        return lambda decorated: DEFAULT.register(decorated, cls, encode=encode, decode=decode)
+    return DEFAULT.register(cls, name, encode=encode, decode=decode)

@@ -1,0 +1,108 @@
+"""The protocol between an operation and the atomic commit that carries it out.
+
+An operation hands the backend an `Intent`: what to look at, and a pure `decide` that turns what
+was found into what is written. The backend reads, decides and writes as one atomic unit; where
+that takes a lock, `decide` runs under it, so it must be quick, must not suspend and must call
+nothing that a user gave us. It may be called again (a retry, a stream that somebody else grew).
+
+    Scope   what to look at          Found   what was there          Writes  what to change
+
+The rules of conflicts and heads live in `decide`s, once, for every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from lastgood.manifest import Part, Slot, Spot
+from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which rows an operation needs to see. `branch=None` means the lane's current one."""
+
+    tenant: str
+    thread: str
+    agent: str | None = None
+    branch: str | None = None
+    ids: tuple[bytes, ...] = ()
+    large: tuple[bytes, ...] = ()
+    """Digests of large new pages, to be found again in the thread."""
+    heads_at: bytes = b""
+    """A checkpoint whose branches are wanted, with what each would fall back to without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What stands in the store at the moment of the commit.
+
+    `head` is the row that the branch names; `tip` is the one it reads as: the same, or its nearest
+    live ancestor on the branch when the head is over its time. Where the branch asked for is not
+    there, `branch` is None, and `head` and `tip` are those of the current one.
+    """
+
+    now: int
+    thread: ThreadRow | None = None
+    lane: LaneRow | None = None
+    branch: BranchRow | None = None
+    head: CheckpointRow | None = None
+    tip: CheckpointRow | None = None
+    run: RunRow | None = None
+    """The newest run of the lane."""
+    rows: Mapping[bytes, CheckpointRow] = field(default_factory=dict)
+    agents: Mapping[int, str] = field(default_factory=dict)
+    """Lane numbers to agent ids, for the lane and for every row found."""
+    large: Mapping[bytes, Spot] = field(default_factory=dict)
+    fallbacks: tuple[tuple[BranchRow, CheckpointRow | None], ...] = ()
+
+    @property
+    def live(self) -> ThreadRow | None:
+        """The thread, unless it was deleted."""
+        return self.thread if self.thread is not None and self.thread.live else None
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What a commit changes; None and empty mean "leave as it is"."""
+
+    thread: ThreadRow | None = None
+    """Inserted when its key is 0 (in the place of a deleted one of that name), else updated."""
+    lane: LaneRow | None = None
+    branches: tuple[BranchRow, ...] = ()
+    run: RunRow | None = None
+    checkpoint: CheckpointRow | None = None
+    slots: tuple[Slot, ...] = ()
+    parts: tuple[Part, ...] = ()
+    removed: tuple[CheckpointRow, ...] = ()
+    """Checkpoints to remove; their children are marked `parent_gone` in the same commit."""
+    wiped: ThreadRow | None = None
+    """A thread of which nothing but this tombstone stays."""
+    answer: object = None
+    """What the operation wants back when nothing has to be written."""
+
+    def bound(self, thread: int) -> Writes:
+        """The same with the key of a new thread filled in everywhere."""
+        return replace(
+            self,
+            lane=self.lane and self.lane.bound(thread),
+            branches=tuple(branch.bound(thread) for branch in self.branches),
+            run=self.run and self.run.bound(thread),
+            checkpoint=self.checkpoint and self.checkpoint.bound(thread),
+        )
+
+
+class Intent(Protocol):
+    """One operation on its way into the store."""
+
+    @property
+    def scope(self) -> Scope: ...
+
+    def decide(self, found: Found, *, fresh: bool) -> Writes:
+        """What to write, given what was found; raises a LastgoodError to write nothing.
+
+        With `fresh`, no stream of the base may grow: its next number was taken.
+        """
+        ...

@@ -1,0 +1,380 @@
+"""What all operations share: capturing a state, committing it, loading it back.
+
+A `Core` is one backend, one codec, one cache and the options of a client; both colours of a
+client sit on the same one. Methods that are not coroutines run on the caller's thread before
+anything suspends; user functions are called only there. Coroutines await nothing but the backend.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lastgood import manifest, tree
+from lastgood.backend import Backend, Extents, Listing, Located, ThreadEntry
+from lastgood.building import build
+from lastgood.cache import TreeCache
+from lastgood.checkpoints import (
+    Checkpoint,
+    pack_losses,
+    pack_mapping,
+    read_losses,
+    read_mapping,
+)
+from lastgood.codec import Codec, Dropped, Encoder
+from lastgood.commits import Scope
+from lastgood.driver import Pulse
+from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError, SerializationError
+from lastgood.ids import new_id, read_id, show_id
+from lastgood.manifest import Spot, Stored
+from lastgood.model import (
+    DEFAULT_TENANT,
+    SCHEMA_VERSION,
+    Framework,
+    Header,
+    Page,
+    Sentinel,
+    ThreadInfo,
+    micros,
+    moment,
+)
+from lastgood.rows import CheckpointRow, read_slots
+from lastgood.rules import Draft, Save, ago
+from lastgood.run_rules import status_of
+from lastgood.splitting import rebased, split
+from lastgood.tree import Leaf, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that every factory takes, with what they mean."""
+
+    tenant: str = DEFAULT_TENANT
+    user: str | None = None
+    max_state_bytes: int = 64 << 20
+    before_save: Callable[[Any], Any] | None = None
+    heartbeat_seconds: float = 10.0
+    stale_after_seconds: float = 60.0
+    cache_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A state as it was at one moment, encoded."""
+
+    tree: Node
+    losses: bytes
+    base: bytes = b""
+    stored: Stored | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a caller says of a checkpoint besides its state; 0 and empty mean "as usual"."""
+
+    agent: str
+    id: bytes = b""
+    framework: str = Framework.CUSTOM.value
+    step: int | None = None
+    step_name: str | None = None
+    created_at: int = 0
+    ttl: float | None | Sentinel = None
+    context: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] | None = None
+    target: str | None = None
+    schema: str | None = None
+
+
+@dataclass(slots=True)
+class Core:
+    """The shared half of a client."""
+
+    backend: Backend
+    codec: Codec
+    options: Options
+    cache: TreeCache = field(init=False)
+    pulse: Pulse = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cache = TreeCache(self.options.cache_bytes)
+        self.pulse = Pulse(self.options.heartbeat_seconds)
+
+    @property
+    def tenant(self) -> str:
+        return self.options.tenant
+
+    # capturing: on the caller's thread
+
+    def capture(self, state: object, thread: str, agent: str, base: bytes = b"") -> Captured:
+        """Encode a state, against the tree of `base` or of what was last seen in the lane."""
+        if self.options.before_save is not None:
+            state = self.options.before_save(state)
+        encoder = self.codec.encoder()
+        base = base or self.cache.last_seen((thread, agent))
+        stored = self.cache.get(base) if base else None
+        made = split(encoder, state, stored.tree if stored else None)
+        if isinstance(made, Dropped):
+            raise SerializationError(
+                f"state: a {type(state).__name__} cannot be a state.", path="state"
+            )
+        return self.captured(made, encoder, base, stored)
+
+    def captured(
+        self, made: Node, encoder: Encoder, base: bytes, stored: Stored | None
+    ) -> Captured:
+        """Check the size of a tree and put it with what it was made from."""
+        if made.size > self.options.max_state_bytes:
+            raise SerializationError(
+                f"the state takes {made.size:,} bytes, more than max_state_bytes = "
+                f"{self.options.max_state_bytes:,}.",
+                path="state",
+                hint="Keep large files outside and store their addresses, or raise the limit.",
+            )
+        losses = pack_losses(encoder.losses)
+        return Captured(made, losses, base if stored else b"", stored)
+
+    def draft(self, captured: Captured, about: About) -> Draft:
+        """A checkpoint on its way: the captured state and what is said about it."""
+        return Draft(
+            id=about.id or new_id(),
+            agent=about.agent,
+            framework=about.framework,
+            step=about.step,
+            step_name=about.step_name,
+            created_at=about.created_at or time.time_ns() // 1000,
+            ttl=about.ttl,
+            context=pack_mapping(self.codec, about.context, "context"),
+            metadata=pack_mapping(self.codec, about.metadata, "metadata"),
+            losses=captured.losses,
+            tree=captured.tree,
+            base=captured.base,
+            stored=captured.stored,
+            target=about.target,
+            schema=about.schema,
+        )
+
+    def copy_draft(self, source: CheckpointRow, about: About) -> Draft:
+        """A checkpoint that has the same state as a stored one, and shares its pages."""
+        draft = self.draft(Captured(Leaf(b""), source.losses), about)
+        return replace(draft, tree=source)
+
+    def put_intent(self, made: Checkpoint) -> Save:
+        """The intent to store a built checkpoint under its own id, checksum unchanged."""
+        about = About(
+            agent=made.agent_id,
+            id=read_id(made.checkpoint_id) or b"",
+            framework=made.framework,
+            step=made.step_index,
+            step_name=made.step_name,
+            created_at=micros(made.created_at),
+            ttl=made.ttl_seconds,
+            context=made.agent_context,
+            metadata=made.metadata,
+            target=made.handoff_target,
+            schema=made.handoff_schema,
+        )
+        parent = read_id(made.parent_id) if made.parent_id else None
+        captured = self.capture(made.execution_state, made.session_id, made.agent_id)
+        return Save(
+            tenant=self.tenant,
+            thread=made.session_id,
+            draft=self.draft(captured, about),
+            parent=parent,
+            owner=self.options.user,
+        )
+
+    # committing
+
+    async def save(self, intent: Save) -> CheckpointRow:
+        """Commit a checkpoint; gives back its row."""
+        intent = await self._with_base(intent)
+        writes = await self.backend.commit(intent)
+        return self.committed(intent, writes.checkpoint, writes.answer)
+
+    def committed(self, intent: Save, row: CheckpointRow | None, answer: object) -> CheckpointRow:
+        """Remember what was committed; only now is it known to be there."""
+        if row is None:
+            assert isinstance(answer, CheckpointRow), "a save writes, or was written before"
+            return answer
+        if isinstance(answer, Stored):
+            stored = replace(answer, slots=read_slots(row.slots))
+            self.cache.put(row.id, stored, instead_of=intent.draft.base)
+        self.cache.saw((intent.thread, intent.draft.agent), row.id)
+        return row
+
+    async def _with_base(self, intent: Save) -> Save:
+        """Lay a large state that was captured without a base over the head it will follow.
+
+        Otherwise the first save of a new process would store everything once more.
+        """
+        draft = intent.draft
+        if isinstance(draft.tree, Leaf | CheckpointRow) or draft.stored is not None:
+            return intent
+        scope = replace(intent.scope, ids=(), large=())
+        tip = (await self.backend.look(scope)).tip
+        if tip is None:
+            return intent
+        stored = await self.stored(tip)
+        laid = replace(draft, tree=rebased(draft.tree, stored.tree), base=tip.id, stored=stored)
+        return replace(intent, draft=laid)
+
+    async def on_parents_branch(self, intent: Save) -> Save:
+        """A save that names a parent is about the parent's branch, unless it names one too."""
+        if intent.branch is not None or not isinstance(intent.parent, bytes):
+            return intent
+        found = (await self.backend.find(self.tenant, [intent.parent])).get(intent.parent)
+        if found is None or (found.session, found.agent) != (intent.thread, intent.draft.agent):
+            return intent
+        return replace(intent, branch=found.row.branch)
+
+    # loading
+
+    async def stored(self, row: CheckpointRow) -> Stored:
+        """The tree of a checkpoint with all its pages, from the cache or verified from the store."""
+        known = self.cache.get(row.id)
+        if known is not None and known.tree.hash == row.root:
+            return known
+        found = await self._fetch(row)
+        if found.tree.hash != row.root:
+            raise CheckpointIntegrityError(
+                f"checkpoint {row.label}: the stored state differs from the one that was saved.",
+                hint="Restore another checkpoint of the thread; this one is damaged.",
+            )
+        self.cache.put(row.id, found)
+        return found
+
+    async def _fetch(self, row: CheckpointRow) -> Stored:
+        slots = read_slots(row.slots)
+        node, is_skeleton = manifest.read(row.manifest)
+        if not is_skeleton:
+            return Stored(await self._fill(node, row, slots), slots)
+        skeleton = await self._fill(node, row, slots)
+        assert isinstance(skeleton, tree.Sequence)
+        whole = await self._fill(manifest.read_skeleton(skeleton), row, slots)
+        return Stored(whole, slots, skeleton)
+
+    async def _fill(self, node: Node, row: CheckpointRow, slots: tuple[manifest.Slot, ...]) -> Node:
+        wanted = [
+            Extents(Spot(slots[extent.slot].stream, extent.first), extent.count)
+            for extent in tree.extents(node)
+        ]
+        if not wanted:
+            return node
+        found = await self.backend.parts(wanted)
+        for extent, pages in zip(wanted, found, strict=True):
+            if len(pages) != extent.count:
+                raise CheckpointIntegrityError(
+                    f"checkpoint {row.label}: {extent.count - len(pages)} of its parts are missing "
+                    f"(stream {extent.first.stream}, from {extent.first.number} on)."
+                )
+        return tree.filled(node, iter(found))
+
+    async def checkpoint(self, located: Located, *, verify: bool = True) -> Checkpoint:
+        """A checkpoint with its state, verified."""
+        stored = await self.stored(located.row)
+        if verify:
+            self._verify(located)
+        header = self.header(located)
+        values = {name: getattr(header, name) for name in Header.__dataclass_fields__}
+        return Checkpoint(
+            **values, execution_state=build(self.codec, stored.tree), codec=self.codec
+        )
+
+    def _verify(self, located: Located) -> None:
+        if located.row.chained(located.agent) != located.row.digest:
+            raise CheckpointIntegrityError(
+                f"checkpoint {located.row.label}: its fields do not give its digest.",
+                hint="Restore another checkpoint of the thread; this one is damaged.",
+            )
+
+    def header(self, located: Located) -> Header:
+        """Everything but the state."""
+        row = located.row
+        return Header(
+            checkpoint_id=row.label,
+            agent_id=located.agent,
+            session_id=located.session,
+            parent_id=show_id(row.parent) if row.parent else None,
+            framework=row.framework,
+            schema_version=SCHEMA_VERSION,
+            step_index=row.step,
+            step_name=row.step_name,
+            agent_context=read_mapping(self.codec, row.context),
+            metadata=read_mapping(self.codec, row.metadata),
+            created_at=moment(row.created_at),
+            ttl_seconds=row.ttl,
+            expires_at=moment(row.expires_at) if row.expires_at is not None else None,
+            checksum=row.checksum(located.agent).hex(),
+            handoff_target=row.target,
+            handoff_schema=row.schema,
+            seq=row.seq,
+            branch=row.branch,
+            size=row.size,
+            digest=row.digest.hex(),
+            losses=read_losses(row.losses),
+        )
+
+    async def tip(self, thread: str, agent: str, branch: str | None = None) -> Located | None:
+        """The head of a lane's current branch, or what it reads as."""
+        found = await self.backend.look(Scope(self.tenant, thread, agent, branch))
+        if found.tip is None:
+            return None
+        self.cache.saw((thread, agent), found.tip.id)
+        return Located(found.tip, thread, agent, expired=False)
+
+    async def log(self, listing: Listing, metadata: dict[str, Any]) -> Page[Header]:
+        """One page of headers; metadata is compared as values, not in the store's language."""
+        kept: list[Header] = []
+        before: int | None = listing.before
+        while True:
+            rows = await self.backend.list(self.tenant, replace(listing, before=before))
+            for located in rows:
+                header = self.header(located)
+                if all(_has(header.metadata, key, value) for key, value in metadata.items()):
+                    kept.append(header)
+                    if len(kept) == listing.limit:
+                        return Page(kept, str(header.seq))
+            if len(rows) < listing.limit:
+                return Page(kept)
+            before = rows[-1].row.seq
+
+    async def threads(self, after: int | None, limit: int) -> Page[ThreadInfo]:
+        """One page of threads."""
+        now = time.time_ns() // 1000
+        entries = await self.backend.threads(self.tenant, after=after, limit=limit)
+        infos = [self._info(entry, now) for entry in entries]
+        return Page(infos, str(entries[-1].row.thread) if len(entries) == limit else None)
+
+    def _info(self, entry: ThreadEntry, now: int) -> ThreadInfo:
+        row, run = entry.row, entry.run
+        return ThreadInfo(
+            thread_id=row.name,
+            title=row.title or row.name,
+            status=status_of(run, now, self.options.stale_after_seconds),
+            checkpoints=row.count,
+            agents=entry.agents,
+            last_step=row.last_step,
+            size=row.size,
+            created_at=moment(row.created_at),
+            updated_at=moment(row.updated_at),
+            user=row.owner,
+            error=run.error if run else None,
+        )
+
+    async def not_found(self, ref: str) -> CheckpointNotFoundError:
+        """The error for a ref that leads nowhere, with what the store looks like."""
+        census = await self.backend.census(self.tenant)
+        age = (time.time_ns() // 1000 - census.created_at) / 1e6
+        created = "just now" if age < 60 else ago(age)  # noqa: PLR2004
+        noun = "thread" if census.threads == 1 else "threads"
+        return CheckpointNotFoundError(
+            f"No checkpoint {ref!r} in {self.backend.url} "
+            f"(created {created}, {census.threads} {noun}).",
+            hint="Started from another directory? Pass the path." if not census.threads else "",
+        )
+
+
+def _has(metadata: Mapping[str, Any], key: str, value: object) -> bool:
+    return key in metadata and type(metadata[key]) is type(value) and metadata[key] == value

@@ -1,0 +1,220 @@
+"""The one place that knows blocking from async: how the core's coroutines are driven.
+
+The core is written once, as coroutines over a `Backend`. It is driven in two ways.
+
+    Direct   awaits the operation as it is. A blocking caller then runs it with `run_blocking`, a
+             trampoline; an async caller of a native-async backend just awaits it.
+    Worker   for async callers of a blocking backend: one operation takes one hop to a worker
+             thread, never one per statement. Several operations that wait there at the same time
+             are advanced side by side, so their commits become one transaction.
+
+A blocking backend's coroutine never suspends on an event loop. The only thing it may yield is a
+`Wait`: "I queued a commit; settle it". The trampoline settles it at once; the worker first lets
+its other operations queue theirs. Anything else that is yielded is a bug and raises.
+
+Cancelling an async caller never undoes a commit under way: the worker goes on, and the caller has
+to take the outcome as unknown. `Pulse` is the client's one daemon thread for heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Generator
+from functools import wraps
+from queue import Empty, SimpleQueue
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from lastgood.errors import LastgoodError
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Operation = Coroutine[Any, Any, T]
+
+
+class Wait(ABC):
+    """What a blocking backend's coroutine yields while its commit is queued."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Block until the commit is over, carrying it out if nobody else does."""
+
+    def __await__(self) -> Generator[Wait, None, None]:
+        yield self
+
+
+def run_blocking(operation: Operation[T]) -> T:
+    """Run a coroutine of a blocking backend to its end in this thread."""
+    try:
+        while True:
+            _as_wait(operation.send(None)).settle()
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+def _as_wait(yielded: object) -> Wait:
+    if not isinstance(yielded, Wait):
+        raise RuntimeError(f"a blocking backend suspended on {yielded!r}: this is a bug in it")
+    return yielded
+
+
+class Driver(Protocol):
+    """How a client runs an operation."""
+
+    async def run(self, operation: Operation[T]) -> T: ...
+
+
+class Direct:
+    """Runs an operation where it is."""
+
+    async def run(self, operation: Operation[T]) -> T:
+        return await operation
+
+
+class _Job:
+    """An operation in the worker, and the future of the task that awaits it."""
+
+    def __init__(self, operation: Operation[Any]) -> None:
+        self.operation = operation
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.wait: Wait | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def advance(self) -> None:
+        """Go on to the next wait or to the end."""
+        try:
+            self.wait = _as_wait(self.operation.send(None))
+        except StopIteration as stop:
+            self.wait, self.result = None, stop.value
+        except BaseException as error:  # noqa: BLE001 - it belongs to the awaiting task
+            self.wait, self.error = None, error
+
+    def deliver(self) -> None:
+        """On the loop: hand over the outcome, unless nobody waits for it any more."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Worker:
+    """Runs operations of a blocking backend in one thread of its own."""
+
+    def __init__(self) -> None:
+        self._inbox: SimpleQueue[_Job | None] = SimpleQueue()
+        self._pid = 0
+        self._lock = threading.Lock()
+
+    async def run(self, operation: Operation[T]) -> T:
+        job = _Job(operation)
+        self._ensure_thread()
+        self._inbox.put(job)
+        return await job.future  # type: ignore[no-any-return]
+
+    def _ensure_thread(self) -> None:
+        if self._pid == os.getpid():
+            return
+        with self._lock:
+            if self._pid != os.getpid():
+                self._inbox = SimpleQueue()
+                weakref.finalize(self, self._inbox.put, None)
+                threading.Thread(
+                    target=_serve, args=(self._inbox,), name="lastgood-worker", daemon=True
+                ).start()
+                self._pid = os.getpid()
+
+
+def _serve(inbox: SimpleQueue[_Job | None]) -> None:
+    while True:
+        jobs = [inbox.get()]
+        try:
+            while True:
+                jobs.append(inbox.get_nowait())
+        except Empty:
+            pass
+        _complete([job for job in jobs if job is not None])
+        if None in jobs:
+            return
+
+
+def _complete(jobs: list[_Job]) -> None:
+    """Advance jobs side by side, so that what they commit is committed together."""
+    while jobs:
+        for job in jobs:
+            job.advance()
+        _deliver([job for job in jobs if job.wait is None])
+        jobs = [job for job in jobs if job.wait is not None]
+        for job in jobs:
+            assert job.wait is not None
+            job.wait.settle()
+
+
+def _deliver(jobs: list[_Job]) -> None:
+    """One wake-up per event loop, however many of its tasks are served."""
+    for loop in {job.loop for job in jobs}:
+        mine = [job for job in jobs if job.loop is loop]
+        try:
+            loop.call_soon_threadsafe(lambda mine=mine: [job.deliver() for job in mine])
+        except RuntimeError:
+            continue  # the loop was closed: nobody is left to be told
+
+
+class Pulse:
+    """Calls the heartbeats of open runs from one daemon thread, which lives as long as they do."""
+
+    def __init__(self, every: float) -> None:
+        self.every = every
+        self._beats: dict[object, Callable[[], Operation[None]]] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._pid = 0
+
+    def add(self, token: object, beat: Callable[[], Operation[None]]) -> None:
+        """Keep calling `beat` until `remove`."""
+        with self._lock:
+            if self._pid != os.getpid():
+                self._beats = {}
+            idle = not self._beats
+            self._beats[token] = beat
+            if idle:
+                self._pid, self._wake = os.getpid(), threading.Event()
+                threading.Thread(
+                    target=self._serve, args=(self._wake,), name="lastgood-pulse", daemon=True
+                ).start()
+
+    def remove(self, token: object) -> None:
+        with self._lock:
+            if self._beats.pop(token, None) is not None and not self._beats:
+                self._wake.set()
+
+    def _serve(self, wake: threading.Event) -> None:
+        while not wake.wait(self.every):
+            for beat in list(self._beats.values()):
+                try:
+                    run_blocking(beat())
+                except LastgoodError:
+                    continue  # a beat that is missed shows as "stale", which is the truth
+
+
+class _HasAsync(Protocol):
+    @property
+    def aio(self) -> Any: ...
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """The blocking twin of an async method: same signature, same docstring, no await."""
+
+    @wraps(method)
+    def twin(self: _HasAsync, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run_blocking(method(self._direct, *args, **kwargs))  # type: ignore[attr-defined]
+
+    return twin

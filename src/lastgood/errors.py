@@ -1,0 +1,128 @@
+"""Every error a caller can meet, grouped by what the handler would do.
+
+    LastgoodError
+    |- CheckpointNotFoundError (KeyError)      look elsewhere: it is not there
+    |  `- CheckpointExpiredError                 ... any more
+    |- CheckpointConflictError                 choose another id: this one holds other content
+    |- StaleWriterError                        read again: somebody moved the head
+    |- ThreadDeletedError                      stop: the thread was deleted under this writer
+    |- RunStateError                           open the run: it is not inside its block
+    |- SerializationError (TypeError)          fix the state: a value in it cannot be kept
+    |- IncompatibleCheckpointError             upgrade, or import: the format is not ours
+    |- CheckpointIntegrityError                restore another: stored bytes are damaged
+    `- StorageError                            look at the store
+       |- TransientStorageError                  try again later: it is busy
+       |- StorageFullError                       free some space
+       `- BackendConnectionError                 check the address and the rights
+
+Messages say what happened, where, and what to do next. `code` is stable across releases;
+`hint` repeats the "what to do" part alone. This module knows nothing of the rest.
+"""
+
+from __future__ import annotations
+
+
+class LastgoodError(Exception):
+    """Base of all errors that Lastgood raises on purpose."""
+
+    code = "lastgood"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+class CheckpointNotFoundError(LastgoodError, KeyError):
+    """No checkpoint answers to this ref in this store."""
+
+    code = "not_found"
+
+
+class CheckpointExpiredError(CheckpointNotFoundError):
+    """The checkpoint was there, and its time is over."""
+
+    code = "expired"
+
+
+class CheckpointConflictError(LastgoodError):
+    """The id is taken by a checkpoint with other content."""
+
+    code = "conflict"
+
+
+class StaleWriterError(LastgoodError):
+    """The head moved between reading and writing; nothing was written.
+
+    `expected` is the checkpoint this writer began at, `head` the one that is there now.
+    """
+
+    code = "stale_writer"
+
+    def __init__(
+        self, message: str, *, expected: str | None, head: str | None, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.expected = expected
+        self.head = head
+
+
+class ThreadDeletedError(LastgoodError):
+    """The thread was deleted while this writer still held a part of it."""
+
+    code = "thread_deleted"
+
+
+class RunStateError(LastgoodError):
+    """A run was used before it was entered or after it was left."""
+
+    code = "run_state"
+
+
+class SerializationError(LastgoodError, TypeError):
+    """A value cannot be stored, or stored bytes cannot be read; `path` says which."""
+
+    code = "serialization"
+
+    def __init__(self, message: str, *, path: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class IncompatibleCheckpointError(LastgoodError):
+    """The store or the checkpoint has a format that this version does not read."""
+
+    code = "incompatible"
+
+
+class CheckpointIntegrityError(LastgoodError):
+    """Stored bytes differ from what was saved: damage, never served as good."""
+
+    code = "integrity"
+
+
+class StorageError(LastgoodError):
+    """The store failed; nothing of the operation was kept."""
+
+    code = "storage"
+
+
+class TransientStorageError(StorageError):
+    """The store was busy for longer than the time we wait."""
+
+    code = "storage_busy"
+
+
+class StorageFullError(StorageError):
+    """No space left on the device that holds the store."""
+
+    code = "storage_full"
+
+
+class BackendConnectionError(StorageError):
+    """The store cannot be opened: wrong address, missing rights, not a database."""
+
+    code = "connection"

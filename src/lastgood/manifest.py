@@ -1,0 +1,304 @@
+"""The manifest: the small recipe that rebuilds a state from inline values and ranges of parts.
+
+Owns its spelling, and the planning that gives new pages their place in a stream. Pure: the commit
+calls `plan` with what it found, and may call it again. The one invariant: `read(plan(tree))` asks
+for exactly the pages of the tree, in order.
+
+A stream is known to a manifest by its slot, an index into the row's own list of streams, because
+the number of a new stream is assigned inside the commit. A manifest is a flat row of records
+(msgpack arrays), parents before children, so that one above INLINE bytes can itself be stored as
+pages and a change in it costs a page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import ormsgpack
+
+from lastgood import pages
+from lastgood.codec import LIST, Family, Shape, skip
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.pages import SLICE
+from lastgood.splitting import INLINE, from_elements
+from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence
+
+_LEAF, _FIELDS, _SEQUENCE = 0, 1, 2
+_INLINE, _SPLIT = b"\x00", b"\x01"
+
+
+class Slot(NamedTuple):
+    """A stream as a row knows it: its number (0 until the commit assigns one), its next free page.
+
+    `next` is 0 for a stream of which this line only borrows pages: it never grows there.
+    """
+
+    stream: int
+    next: int
+
+
+class Part(NamedTuple):
+    """A page on its way into the store."""
+
+    slot: int
+    number: int
+    data: bytes
+    digest: bytes
+
+
+class Spot(NamedTuple):
+    """Where a stored page is."""
+
+    stream: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A tree whose pages all have a place, as cached under its checkpoint's id."""
+
+    tree: Node
+    slots: tuple[Slot, ...] = ()
+    skeleton: Sequence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a commit writes for one state. `stored` is None if the state was not looked into."""
+
+    manifest: bytes
+    slots: tuple[Slot, ...]
+    parts: tuple[Part, ...] = ()
+    stored: Stored | None = None
+
+
+def part_digest(data: bytes) -> bytes:
+    """The short digest that finds repeats and names a damaged part."""
+    return hashlib.sha256(data).digest()[:16]
+
+
+def large_pages(node: Node) -> Iterator[bytes]:
+    """Digests of the new pages that may be in the thread already: the same image is stored once."""
+    if isinstance(node, Fields):
+        for child in node.children.values():
+            yield from large_pages(child)
+    elif isinstance(node, Sequence):
+        for place in node.places:
+            if isinstance(place, Fresh):
+                yield from (part_digest(page) for page in place.pages if len(page) >= SLICE)
+        for child in node.nested:
+            yield from large_pages(child)
+
+
+def plan(
+    tree: Node,
+    base: Stored | None = None,
+    found: Mapping[bytes, Spot] | None = None,
+    *,
+    fresh: bool = False,
+) -> Plan:
+    """Give every new page a place.
+
+    `found` holds large pages that the thread has already. With `fresh`, nothing grows a stream of
+    the base: somebody on another branch took its next numbers.
+    """
+    planner = _Planner(list(base.slots) if base else [], dict(found or {}), fresh=fresh)
+    placed = planner.place(tree, None)
+    old = base.skeleton if base else None
+    if planner.wasteful(placed):
+        placed, old = planner.compacted(placed), None
+    records = list(_records(placed))
+    if sum(map(len, records)) <= INLINE:
+        return planner.done(_INLINE + b"".join(records), placed, None)
+    skeleton = planner.place(_skeleton(records, old), None)
+    assert isinstance(skeleton, Sequence)
+    return planner.done(_SPLIT + b"".join(_records(skeleton)), placed, skeleton)
+
+
+def _skeleton(records: list[bytes], old: Sequence | None) -> Sequence:
+    """The records themselves as a sequence, diffed against the base's."""
+    return from_elements(Shape(Family.ARRAY, LIST, b"", ()), records, old)
+
+
+@dataclass(slots=True)
+class _Planner:
+    slots: list[Slot]
+    found: dict[bytes, Spot]
+    fresh: bool
+    parts: list[Part] = field(default_factory=list)
+    here: dict[bytes, Extent] = field(default_factory=dict)
+
+    def place(self, node: Node, home: int | None) -> Node:
+        """Place a node and all below it; elements live in the slot of the list they are in."""
+        if isinstance(node, Fields):
+            children = {key: self.place(child, home) for key, child in node.children.items()}
+            changed = any(children[key] is not node.children[key] for key in children)
+            return replace(node, children=children) if changed else node
+        if not isinstance(node, Sequence) or not _has_fresh(node):
+            return node
+        slot = self._home(node.home if home is None else home)
+        nested = tuple(self.place(child, slot) for child in node.nested)
+        places: list[Place] = []
+        for place in node.places:
+            if isinstance(place, Extent):
+                _add(places, place)
+            else:
+                for page in place.pages:
+                    _add(places, self._store(page, slot))
+        return replace(node, places=tuple(places), nested=nested, home=slot)
+
+    def _home(self, wanted: int | None) -> int:
+        if wanted is not None and self.slots[wanted].next and not self._taken(wanted):
+            return wanted
+        self.slots.append(Slot(0, 1))
+        return len(self.slots) - 1
+
+    def _taken(self, slot: int) -> bool:
+        return self.fresh and self.slots[slot].stream != 0
+
+    def _store(self, page: bytes, slot: int) -> Extent:
+        digest = part_digest(page)
+        if len(page) >= SLICE:
+            again = self._again(digest)
+            if again is not None:
+                return again
+        stream, number = self.slots[slot]
+        self.parts.append(Part(slot, number, page, digest))
+        self.slots[slot] = Slot(stream, number + 1)
+        extent = Extent(slot, number, 1)
+        if len(page) >= SLICE:
+            self.here[digest] = extent
+        return extent
+
+    def _again(self, digest: bytes) -> Extent | None:
+        spot = self.found.get(digest)
+        if digest in self.here or spot is None:
+            return self.here.get(digest)
+        streams = [slot.stream for slot in self.slots]
+        if spot.stream not in streams:
+            self.slots.append(Slot(spot.stream, 0))
+            streams.append(spot.stream)
+        self.here[digest] = Extent(streams.index(spot.stream), spot.number, 1)
+        return self.here[digest]
+
+    def done(self, manifest: bytes, tree: Node, skeleton: Sequence | None) -> Plan:
+        slots = tuple(self.slots)
+        return Plan(manifest, slots, tuple(self.parts), Stored(tree, slots, skeleton))
+
+    def wasteful(self, tree: Node) -> bool:
+        """Whether most slots are of values that have gone from the state."""
+        return len(self.slots) > 16 and len(_used(tree)) * 2 < len(self.slots)
+
+    def compacted(self, tree: Node) -> Node:
+        """Renumber the slots that are still in use."""
+        kept = sorted(_used(tree) | {part.slot for part in self.parts})
+        moved = {old: new for new, old in enumerate(kept)}
+        self.slots = [self.slots[old] for old in kept]
+        self.parts = [part._replace(slot=moved[part.slot]) for part in self.parts]
+        return _renumbered(tree, moved)
+
+
+def _has_fresh(node: Node) -> bool:
+    if isinstance(node, Fields):
+        return any(map(_has_fresh, node.children.values()))
+    return isinstance(node, Sequence) and (
+        any(isinstance(place, Fresh) for place in node.places) or any(map(_has_fresh, node.nested))
+    )
+
+
+def _add(places: list[Place], place: Extent) -> None:
+    """Append an extent, merging it with its neighbour where the numbers go on."""
+    last = places[-1] if places else None
+    if isinstance(last, Extent) and (last.slot, last.first + last.count) == place[:2]:
+        places[-1] = Extent(last.slot, last.first, last.count + place.count)
+    else:
+        places.append(place)
+
+
+def _used(node: Node) -> set[int]:
+    if isinstance(node, Fields):
+        return set().union(*map(_used, node.children.values()))
+    if not isinstance(node, Sequence):
+        return set()
+    own = {place.slot for place in node.places if isinstance(place, Extent)}
+    return own.union({node.home} if node.home is not None else (), *map(_used, node.nested))
+
+
+def _renumbered(node: Node, moved: dict[int, int]) -> Node:
+    if isinstance(node, Fields):
+        below = {key: _renumbered(child, moved) for key, child in node.children.items()}
+        return replace(node, children=below)
+    if not isinstance(node, Sequence):
+        return node
+    return replace(
+        node,
+        places=tuple(p._replace(slot=moved[p.slot]) for p in node.places if isinstance(p, Extent)),
+        home=None if node.home is None else moved[node.home],
+        nested=tuple(_renumbered(child, moved) for child in node.nested),
+    )
+
+
+def _records(node: Node) -> Iterator[bytes]:
+    if isinstance(node, Leaf):
+        yield ormsgpack.packb([_LEAF, node.data])
+    elif isinstance(node, Fields):
+        yield ormsgpack.packb([_FIELDS, node.kind, node.extra, list(node.children)])
+        for child in node.children.values():
+            yield from _records(child)
+    else:
+        head = [node.family.value, node.kind, node.extra, node.count, node.home]
+        yield ormsgpack.packb([_SEQUENCE, *head, len(node.places), len(node.nested)])
+        for place in node.places:
+            yield ormsgpack.packb(list(place))
+        for child in node.nested:
+            yield from _records(child)
+
+
+def read(manifest: bytes) -> tuple[Node, bool]:
+    """The tree without its pages, and whether it is only the skeleton that leads to the tree."""
+    return _parsed(manifest[1:]), manifest[:1] == _SPLIT
+
+
+def read_skeleton(skeleton: Node) -> Node:
+    """The tree behind a skeleton whose pages have been read in."""
+    assert isinstance(skeleton, Sequence)
+    return _parsed(pages.joined(skeleton.chunks))
+
+
+def _parsed(data: bytes) -> Node:
+    try:
+        return _node(_split_records(data))
+    except (ValueError, TypeError, IndexError, StopIteration, RuntimeError) as error:
+        raise CheckpointIntegrityError(f"a manifest is damaged: {error}") from error
+
+
+def _split_records(data: bytes) -> Iterator[list[object]]:
+    offset = 0
+    while offset < len(data):
+        end = skip(data, offset)
+        yield ormsgpack.unpackb(data[offset:end])
+        offset = end
+
+
+def _node(records: Iterator[list[object]]) -> Node:
+    sort, *rest = next(records)
+    if sort == _LEAF:
+        return Leaf(*rest)  # type: ignore[arg-type]
+    if sort == _FIELDS:
+        kind, extra, keys = rest
+        return Fields(kind, extra, {key: _node(records) for key in keys})  # type: ignore[arg-type, attr-defined]
+    family, kind, extra, count, home, places, nested = rest
+    return Sequence(
+        family=Family(family),
+        kind=kind,  # type: ignore[arg-type]
+        extra=extra,  # type: ignore[arg-type]
+        count=count,  # type: ignore[arg-type]
+        chunks=(),
+        places=tuple(Extent(*next(records)) for _ in range(places)),  # type: ignore[arg-type, call-overload]
+        running=hashlib.sha256(),
+        home=home,  # type: ignore[arg-type]
+        nested=tuple(_node(records) for _ in range(nested)),  # type: ignore[call-overload]
+    )

@@ -1,0 +1,154 @@
+"""Plain values that cross the public interface: what a header, a page and a thread look like.
+
+Nothing here reads or writes; stdlib only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+DEFAULT_TENANT: Final = "default"
+MAIN: Final = "main"
+"""The name of the first branch of every lane."""
+
+SCHEMA_VERSION: Final = "1.0"
+"""Version of the checkpoint's envelope, as in the fields of `Checkpoint.as_dict()`."""
+
+
+class Framework(str, Enum):
+    """Who made the state. A plain string works wherever one of these does."""
+
+    LANGGRAPH = "langgraph"
+    CREWAI = "crewai"
+    AUTOGEN = "autogen"
+    CUSTOM = "custom"
+
+
+class Sentinel(Enum):
+    """Defaults that mean more than None."""
+
+    HEAD = "head"
+    """`parent_id`: whatever the head is when the save commits."""
+    KEEP = "keep"
+    """`run.save()`: the run's working copy."""
+    INHERIT = "inherit"
+    """`handoff(ttl_seconds=)`: what is left of the source's time."""
+
+
+HEAD: Final = Sentinel.HEAD
+KEEP: Final = Sentinel.KEEP
+INHERIT: Final = Sentinel.INHERIT
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A value that `on_unserializable="drop"` left out, recorded on its checkpoint."""
+
+    path: str
+    type_name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Everything about a checkpoint except its state; listing headers never loads states."""
+
+    checkpoint_id: str
+    agent_id: str
+    session_id: str
+    parent_id: str | None
+    framework: str
+    schema_version: str
+    step_index: int
+    step_name: str | None
+    agent_context: Mapping[str, object]
+    metadata: Mapping[str, object]
+    created_at: datetime
+    ttl_seconds: float | None
+    expires_at: datetime | None
+    checksum: str
+    handoff_target: str | None
+    handoff_schema: str | None
+    seq: int
+    branch: str
+    size: int
+    digest: str
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def context(self) -> Mapping[str, object]:
+        """The same as `agent_context`."""
+        return self.agent_context
+
+    @property
+    def name(self) -> str:
+        """The short name shown everywhere, such as `run-001@42`."""
+        return f"{self.session_id}@{self.seq}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a listing; pass `after=page.next` to go on, None means that was all."""
+
+    items: Sequence[T]
+    next: str | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> T:
+        return self.items[index]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadInfo:
+    """One thread as a list shows it."""
+
+    thread_id: str
+    title: str
+    status: str
+    """`new`, `running`, `stale`, `waiting`, `failed`, `idle` or `done`: its newest run's."""
+    checkpoints: int
+    agents: tuple[str, ...]
+    last_step: str | None
+    size: int
+    """Bytes that its saves have stored."""
+    created_at: datetime
+    updated_at: datetime
+    user: str | None = None
+    error: str | None = None
+
+
+def moment(micros: int) -> datetime:
+    """Turn stored microseconds since 1970 into an aware datetime."""
+    return datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
+
+
+def micros(when: datetime) -> int:
+    """The inverse of `moment`; a naive time is taken as UTC."""
+    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def seconds(ttl: float | timedelta | None) -> float | None:
+    """Accept a TTL in either spelling; it must be finite and greater than zero."""
+    if ttl is None:
+        return None
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float | timedelta):
+        raise TypeError(f"ttl_seconds must be a number or a timedelta, not {type(ttl).__name__}")
+    value = ttl.total_seconds() if isinstance(ttl, timedelta) else float(ttl)
+    if not 0 < value < 3e10:
+        raise ValueError(
+            f"ttl_seconds must be greater than 0, not {ttl!r}. "
+            "Leave it out to keep the checkpoint, or call expire() to remove one."
+        )
+    return value

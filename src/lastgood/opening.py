@@ -1,0 +1,81 @@
+"""Opening a store: the factories that both colours of a client share, and their options."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, Self, TypedDict, Unpack
+
+from lastgood import registry
+from lastgood.backend import Backend
+from lastgood.codec import Codec, Registry
+from lastgood.core import Core, Options
+from lastgood.ids import check_name
+
+
+class ClientOptions(TypedDict, total=False):
+    """The same on every factory."""
+
+    tenant: str
+    user: str | None
+    types: Iterable[type]
+    strict_types: bool
+    on_unserializable: Literal["raise", "drop"]
+    max_state_bytes: int
+    before_save: Callable[[Any], Any] | None
+    heartbeat_seconds: float
+    stale_after_seconds: float
+    cache_bytes: int
+
+
+def make_core(backend: Backend, options: ClientOptions) -> Core:
+    """A core over a backend; raises TypeError for an option that does not exist."""
+    given: dict[str, Any] = dict(options)
+    check_name(given.get("tenant", "default"), "tenant")
+    codec = Codec(
+        Registry(tuple(given.pop("types", ()))),
+        strict_types=given.pop("strict_types", False),
+        on_unserializable=given.pop("on_unserializable", "raise"),
+    )
+    return Core(backend, codec, Options(**given))
+
+
+class Opener:
+    """Factories. A client opens at its first call and needs no `with`."""
+
+    @classmethod
+    @abstractmethod
+    def over(cls, core: Core) -> Self:
+        """A client over a core."""
+
+    @classmethod
+    def on(cls, backend: Backend, **options: Unpack[ClientOptions]) -> Self:
+        """A client on a backend of your own making."""
+        return cls.over(make_core(backend, options))
+
+    @classmethod
+    def sqlite(
+        cls,
+        path: str | os.PathLike[str] = "./lastgood.db",
+        *,
+        durability: Literal["strict", "relaxed"] = "strict",
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """A store in one file; "relaxed" may lose the last commits at power loss, never at a kill."""
+        return cls.on(registry.make("sqlite", path=path, durability=durability), **options)
+
+    @classmethod
+    def memory(cls, **options: Unpack[ClientOptions]) -> Self:
+        """A store in this process, which behaves like the others and ends with it."""
+        return cls.on(registry.make("memory"), **options)
+
+    @classmethod
+    def null(cls, **options: Unpack[ClientOptions]) -> Self:
+        """Keeps nothing: for stateless mode, behind the same interface."""
+        return cls.on(registry.make("null"), **options)
+
+    @classmethod
+    def open(cls, url: str, **options: Unpack[ClientOptions]) -> Self:
+        """A store by its address: `sqlite:///rel.db`, `sqlite:////abs.db`, `memory:`."""
+        return cls.on(registry.open_url(url), **options)

@@ -1,0 +1,66 @@
+"""The rules of removal: expiring one checkpoint, deleting a whole thread. Pure decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lastgood.commits import Found, Scope, Writes
+from lastgood.rows import DELETED
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """Remove one checkpoint; branches that ended at it fall back to the nearest live ancestor."""
+
+    tenant: str
+    thread: str
+    id: bytes
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tenant, self.thread, ids=(self.id,), heads_at=self.id)
+
+    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+        row = found.rows.get(self.id)
+        thread = found.live
+        if row is None or thread is None or row.thread != thread.thread:
+            return Writes(answer=False)
+        newest = b"" if thread.newest == row.id else thread.newest
+        return Writes(
+            thread=replace(thread, count=thread.count - 1, newest=newest),
+            branches=tuple(
+                replace(branch, head=tip.id if tip else b"") for branch, tip in found.fallbacks
+            ),
+            removed=(row,),
+            answer=not row.expired(max(found.now, thread.updated_at)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """End a thread's incarnation: everything goes but a tombstone."""
+
+    tenant: str
+    thread: str
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tenant, self.thread)
+
+    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+        thread = found.live
+        if thread is None:
+            return Writes(answer=False)
+        tombstone = replace(
+            thread,
+            state=DELETED,
+            title="",
+            owner=None,
+            count=0,
+            newest=b"",
+            lanes=0,
+            branches=0,
+            size=0,
+            last_step=None,
+        )
+        return Writes(wiped=tombstone, answer=True)

@@ -1,0 +1,320 @@
+"""The rules of saving: which line a checkpoint joins, who wins, what is refused.
+
+Pure decisions over what a commit found (design: "Conflicts and heads"); every backend runs these
+same ones. Runs and removal have theirs in `run_rules` and `removal_rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from lastgood import manifest
+from lastgood.commits import Found, Scope, Writes
+from lastgood.errors import (
+    CheckpointConflictError,
+    CheckpointExpiredError,
+    CheckpointNotFoundError,
+    StaleWriterError,
+    ThreadDeletedError,
+)
+from lastgood.ids import show_id
+from lastgood.manifest import Plan, Stored
+from lastgood.model import HEAD, INHERIT, MAIN, Sentinel
+from lastgood.rows import LIVE, BranchRow, CheckpointRow, LaneRow, ThreadRow, pack_slots, read_slots
+from lastgood.tree import Node, detached
+
+OnConflict = Literal["branch", "reject"]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A captured checkpoint: everything that is known before the commit."""
+
+    id: bytes
+    agent: str
+    framework: str
+    step: int | None
+    step_name: str | None
+    created_at: int
+    ttl: float | None | Sentinel
+    context: bytes
+    metadata: bytes
+    losses: bytes
+    tree: Node | CheckpointRow
+    """The state: its tree, or a stored checkpoint that has the same one."""
+    base: bytes = b""
+    stored: Stored | None = None
+    """What the tree was diffed against, and under which checkpoint's id."""
+    target: str | None = None
+    schema: str | None = None
+
+
+class Line(NamedTuple):
+    """Where a checkpoint goes."""
+
+    parent: CheckpointRow | None
+    branch: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """The intent to commit one checkpoint.
+
+    `holder` is the key of the thread that the writer got hold of earlier: a run's. `known` are ids
+    of commits whose outcome this writer never learnt; a head among them is its own work.
+    """
+
+    tenant: str
+    thread: str
+    draft: Draft
+    branch: str | None = None
+    parent: bytes | None | Literal[Sentinel.HEAD] = HEAD
+    on_conflict: OnConflict = "branch"
+    holder: int | None = None
+    known: tuple[bytes, ...] = ()
+    owner: str | None = None
+    takeover: bool = False
+    """A handoff: it becomes the head of its lane whatever was there."""
+
+    @property
+    def scope(self) -> Scope:
+        draft = self.draft
+        parent = self.parent if isinstance(self.parent, bytes) else b""
+        wanted = dict.fromkeys((draft.id, parent, draft.base, *self.known))
+        tree = draft.tree
+        return Scope(
+            tenant=self.tenant,
+            thread=self.thread,
+            agent=draft.agent,
+            branch=self.branch,
+            ids=tuple(id for id in wanted if id),
+            large=() if isinstance(tree, CheckpointRow) else tuple(manifest.large_pages(tree)),
+        )
+
+    def decide(self, found: Found, *, fresh: bool) -> Writes:
+        check_holder(self.holder, found, self.thread)
+        again = found.rows.get(self.draft.id)
+        if again is not None:
+            return Writes(answer=self._repeated(again, found))
+        line = self._line(found)
+        plan = _plan(self.draft, found, fresh=fresh)
+        thread = found.live or opened(self.tenant, self.thread, found, self.owner)
+        lane = found.lane or LaneRow(thread.thread, thread.lanes + 1, self.draft.agent, line.branch)
+        row = self._row(found, thread, lane, line, plan)
+        return Writes(
+            thread=_advanced(thread, found, line, row, plan),
+            lane=_following(lane, found, line),
+            branches=(BranchRow(thread.thread, lane.number, line.branch, row.id),),
+            checkpoint=row,
+            slots=plan.slots,
+            parts=plan.parts,
+            answer=plan.stored,
+        )
+
+    def _repeated(self, again: CheckpointRow, found: Found) -> CheckpointRow:
+        """The same id once more: the same content is a retry, other content is a conflict."""
+        draft = self.draft
+        root = draft.tree.root if isinstance(draft.tree, CheckpointRow) else draft.tree.hash
+        same = (again.root, again.context, again.metadata) == (root, draft.context, draft.metadata)
+        if same and found.agents.get(again.lane) == draft.agent:
+            return again
+        raise CheckpointConflictError(
+            f"checkpoint {again.label} exists already, with other content, "
+            f"as {self.thread}@{again.seq}.",
+            hint="Leave checkpoint_id out to get a new id, or save the same content again.",
+        )
+
+    def _line(self, found: Found) -> Line:
+        name = self.branch or (found.lane.current if found.lane else MAIN)
+        aside = f"{name}-{self.draft.id.hex()[-6:]}"
+        if found.head is not None and found.head.id in self.known:
+            return Line(found.head, name, current=False)
+        if self.takeover:
+            parent = self._parent(found)
+            return Line(parent, aside if found.head else name, current=True)
+        if self.parent is HEAD:
+            return Line(found.tip, name, current=found.lane is None)
+        if self.parent is None:
+            return self._root(found, name, aside)
+        return self._child(found, self._parent(found), name)
+
+    def _root(self, found: Found, name: str, aside: str) -> Line:
+        """Start a lane, or start it over: the old line stays, the new root becomes current."""
+        if found.head is None:
+            return Line(None, name, current=True)
+        if self.on_conflict == "reject":
+            raise self._stale(found, None)
+        return Line(None, aside if found.branch else name, current=True)
+
+    def _child(self, found: Found, parent: CheckpointRow, name: str) -> Line:
+        heads = [row.id for row in (found.head, found.tip) if row is not None]
+        if found.lane is None or not heads:
+            return Line(parent, name, current=found.lane is None)
+        if self.branch is not None and found.branch is None:
+            return Line(parent, self.branch, current=False)
+        if parent.id in heads:
+            return Line(parent, name, current=False)
+        if self.on_conflict == "reject":
+            raise self._stale(found, parent)
+        return Line(parent, f"{parent.branch}-{self.draft.id.hex()[-6:]}", current=False)
+
+    def _parent(self, found: Found) -> CheckpointRow:
+        assert isinstance(self.parent, bytes)
+        row = found.rows.get(self.parent)
+        if row is None or found.live is None:
+            raise self._no_parent(found, self.parent)
+        if row.thread != found.live.thread:
+            raise ValueError(
+                f"parent_id {row.label} belongs to another thread than {self.thread!r}. "
+                "A parent is in the same thread."
+            )
+        head = found.head
+        if row.expired(found.now) and (head is None or head.id != row.id):
+            raise CheckpointExpiredError(f"parent_id {row.label} is over its time.")
+        return row
+
+    def _no_parent(self, found: Found, parent: bytes) -> Exception:
+        if found.thread is not None and (not found.thread.live or found.thread.incarnation > 1):
+            return deleted(self.thread)
+        return CheckpointNotFoundError(
+            f"parent_id {show_id(parent)} does not exist in thread {self.thread!r}.",
+            hint="Leave parent_id out to go on from the head.",
+        )
+
+    def _stale(self, found: Found, parent: CheckpointRow | None) -> StaleWriterError:
+        head = found.tip or found.head
+        began = f"@{parent.seq}" if parent else "an empty lane"
+        age = (found.now - head.created_at) / 1e6 if head else 0.0
+        now = f"@{head.seq} ({ago(age)})" if head else "gone"
+        return StaleWriterError(
+            f"{self.thread}/{self.draft.agent} moved on: you began at {began}, the head is {now}.",
+            expected=parent and parent.label,
+            head=head and head.label,
+            hint='Open the run again, or on_conflict="branch".',
+        )
+
+    def _row(
+        self, found: Found, thread: ThreadRow, lane: LaneRow, line: Line, plan: Plan
+    ) -> CheckpointRow:
+        draft, parent = self.draft, line.parent
+        ttl, expires_at = _expiry(draft, parent, found.now, thread)
+        copied = draft.tree if isinstance(draft.tree, CheckpointRow) else None
+        row = CheckpointRow(
+            thread=thread.thread,
+            seq=thread.seq + 1,
+            id=draft.id,
+            lane=lane.number,
+            branch=line.branch,
+            parent=parent.id if parent else b"",
+            parent_digest=parent.digest if parent else b"",
+            parent_gone=0,
+            step=draft.step if draft.step is not None else parent.step + 1 if parent else 0,
+            step_name=draft.step_name,
+            framework=draft.framework,
+            created_at=draft.created_at,
+            ttl=ttl,
+            expires_at=expires_at,
+            context=draft.context,
+            metadata=draft.metadata,
+            target=draft.target,
+            schema=draft.schema,
+            source_lane=parent.lane if parent and self.takeover else None,
+            losses=draft.losses,
+            root=copied.root if copied else draft.tree.hash,  # type: ignore[union-attr]
+            digest=b"",
+            size=draft.tree.size,
+            manifest=plan.manifest,
+            slots=pack_slots(plan.slots),
+        )
+        return replace(row, digest=row.chained(draft.agent))
+
+
+def _plan(draft: Draft, found: Found, *, fresh: bool) -> Plan:
+    tree = draft.tree
+    if isinstance(tree, CheckpointRow):
+        return Plan(tree.manifest, read_slots(tree.slots))
+    if draft.stored is not None and draft.base not in found.rows:
+        return manifest.plan(detached(tree), None, found.large)
+    return manifest.plan(tree, draft.stored, found.large, fresh=fresh)
+
+
+def _expiry(
+    draft: Draft, parent: CheckpointRow | None, now: int, thread: ThreadRow
+) -> tuple[float | None, int | None]:
+    """TTL and absolute expiry; the clock never runs behind the newest time in the thread."""
+    if draft.ttl is INHERIT:
+        if parent is None or parent.expires_at is None:
+            return None, None
+        return max(0.0, (parent.expires_at - now) / 1e6), parent.expires_at
+    if draft.ttl is None:
+        return None, None
+    assert isinstance(draft.ttl, float)
+    return draft.ttl, max(now, thread.updated_at) + round(draft.ttl * 1e6)
+
+
+def _advanced(
+    thread: ThreadRow, found: Found, line: Line, row: CheckpointRow, plan: Plan
+) -> ThreadRow:
+    opens = found.branch is None or found.branch.name != line.branch
+    return replace(
+        thread,
+        seq=row.seq,
+        count=thread.count + 1,
+        newest=row.id,
+        lanes=thread.lanes + (found.lane is None),
+        branches=thread.branches + opens,
+        size=thread.size + sum(len(p.data) for p in plan.parts) + len(row.manifest),
+        last_step=row.step_name,
+        updated_at=max(found.now, thread.updated_at),
+    )
+
+
+def _following(lane: LaneRow, found: Found, line: Line) -> LaneRow | None:
+    """The lane's row if it is new or follows another branch now."""
+    moved = replace(lane, current=line.branch) if line.current else lane
+    return moved if found.lane != moved else None
+
+
+def opened(tenant: str, thread: str, found: Found, owner: str | None) -> ThreadRow:
+    """A new incarnation of a thread id."""
+    return ThreadRow(
+        thread=0,
+        tenant=tenant,
+        name=thread,
+        incarnation=found.thread.incarnation + 1 if found.thread else 1,
+        state=LIVE,
+        title="",
+        owner=owner,
+        seq=0,
+        count=0,
+        newest=b"",
+        lanes=0,
+        branches=0,
+        size=0,
+        last_step=None,
+        created_at=found.now,
+        updated_at=found.now,
+    )
+
+
+def check_holder(holder: int | None, found: Found, thread: str) -> None:
+    """Refuse a writer whose thread was deleted since it got hold of it."""
+    if holder is not None and (found.live is None or found.live.thread != holder):
+        raise deleted(thread)
+
+
+def deleted(thread: str) -> ThreadDeletedError:
+    return ThreadDeletedError(
+        f"thread {thread!r} was deleted while this writer still held a part of it.",
+        hint="Stop this writer, or begin anew: a save without parent_id, or a new run.",
+    )
+
+
+def ago(seconds: float) -> str:
+    """A duration as people say it."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{max(0.0, seconds):.0f} s ago"

@@ -1,0 +1,155 @@
+"""The rules of runs: entering one, staying alive, leaving it.
+
+A run is open from its first entry until it is left without an error; whoever enters the lane
+while it is open goes on with it. Pure decisions, like `rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lastgood.commits import Found, Scope, Writes
+from lastgood.errors import CheckpointConflictError, CheckpointNotFoundError
+from lastgood.model import MAIN
+from lastgood.rows import LaneRow, RunRow, ThreadRow
+from lastgood.rules import Save, opened
+
+Expect = Literal["new", "existing"]
+STATUSES = ("running", "stale", "waiting", "failed", "idle", "done")
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Open a run or go on with an open one; on an empty lane `initial` becomes step 0."""
+
+    tenant: str
+    thread: str
+    agent: str
+    run: bytes
+    branch: str | None = None
+    expect: Expect | None = None
+    owner: str | None = None
+    initial: Save | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tenant, self.thread, self.agent, self.branch)
+
+    def decide(self, found: Found, *, fresh: bool) -> Writes:
+        self._check(found)
+        first = self.initial if found.head is None else None
+        writes = first.decide(found, fresh=fresh) if first else self._existing(found)
+        assert writes.thread is not None
+        lane = writes.lane or found.lane
+        assert lane is not None
+        return replace(writes, run=self._run(found, lane), answer=writes.answer or found.tip)
+
+    def _check(self, found: Found) -> None:
+        where = f"{self.thread}/{self.agent}"
+        if self.expect == "new" and found.head is not None:
+            raise CheckpointConflictError(
+                f"{where} has checkpoints already (newest @{found.head.seq}).",
+                hint='Use another session_id, or leave expect="new" out to go on with it.',
+            )
+        if self.expect == "existing" and found.head is None:
+            raise CheckpointNotFoundError(
+                f"{where} has no checkpoint to go on from.",
+                hint='Check the id, or leave expect="existing" out to begin it.',
+            )
+
+    def _existing(self, found: Found) -> Writes:
+        thread = found.live or opened(self.tenant, self.thread, found, self.owner)
+        if found.lane is not None:
+            return Writes(thread=_touched(thread, found))
+        lane = LaneRow(thread.thread, thread.lanes + 1, self.agent, self.branch or MAIN)
+        return Writes(thread=_touched(replace(thread, lanes=lane.number), found), lane=lane)
+
+    def _run(self, found: Found, lane: LaneRow) -> RunRow:
+        last = found.run
+        if last is not None and not last.closed:
+            return replace(
+                last, status="running", attempt=last.attempt + 1, beat_at=found.now, error=None
+            )
+        return RunRow(
+            thread=lane.thread,
+            lane=lane.number,
+            id=self.run,
+            number=last.number + 1 if last else 1,
+            closed=0,
+            status="running",
+            attempt=1,
+            started_at=found.now,
+            beat_at=found.now,
+            step=None,
+            error=None,
+            result=b"",
+        )
+
+
+def _touched(thread: ThreadRow, found: Found) -> ThreadRow:
+    return replace(thread, updated_at=max(found.now, thread.updated_at))
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Record how a run was left. A thread that was deleted meanwhile has nothing to record."""
+
+    tenant: str
+    thread: str
+    agent: str
+    run: bytes
+    status: str
+    closed: bool
+    step: str | None = None
+    error: str | None = None
+    result: bytes = b""
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tenant, self.thread, self.agent)
+
+    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+        run = found.run
+        if run is None or run.id != self.run:
+            return Writes()
+        return Writes(
+            run=replace(
+                run,
+                status=self.status,
+                closed=int(self.closed),
+                beat_at=found.now,
+                step=self.step,
+                error=self.error,
+                result=self.result,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Say that a run is alive."""
+
+    tenant: str
+    thread: str
+    agent: str
+    run: bytes
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tenant, self.thread, self.agent)
+
+    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+        run = found.run
+        if run is None or run.id != self.run or run.status != "running":
+            return Writes()
+        return Writes(run=replace(run, beat_at=found.now))
+
+
+def status_of(run: RunRow | None, now: int, stale_after: float) -> str:
+    """A thread's status: its newest run's; one that stopped beating is stale."""
+    if run is None:
+        return "idle"
+    if run.status == "running" and now - run.beat_at > stale_after * 1e6:
+        return "stale"
+    return run.status

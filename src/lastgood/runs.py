@@ -1,0 +1,319 @@
+"""Runs: the way to survive a crash.
+
+A run is one unit of work on a lane, from its first entry to an exit without error. Entering puts
+the state of the last good step into `run.state`; `save` commits a step on top of it and refuses
+when somebody else moved the head. Leaving the block saves nothing and swallows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from lastgood import paths
+from lastgood.building import build, extend, grafted
+from lastgood.commits import Scope
+from lastgood.core import About, Captured, Core
+from lastgood.driver import Direct, Driver, blocking
+from lastgood.errors import LastgoodError, RunStateError, StorageError
+from lastgood.ids import check_name, new_id, show_id
+from lastgood.model import KEEP, Sentinel
+from lastgood.rows import CheckpointRow
+from lastgood.rules import Save
+from lastgood.run_rules import Beat, Enter, Expect, Leave
+
+S = TypeVar("S")
+ERROR_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run works and how it is to be entered."""
+
+    session_id: str
+    agent_id: str
+    branch: str | None
+    expect: Expect | None
+    ttl: float | None
+
+
+class Run(Generic[S]):
+    """One unit of work on an agent's lane; make one with `client.run(...)`."""
+
+    state: S
+    """The working copy: the state of the last good step, else `initial`, else None."""
+
+    def __init__(
+        self, core: Core, driver: Driver, place: Place, initial: S | Callable[[], S] | None
+    ) -> None:
+        self._core = core
+        self._driver = driver
+        self._place = place
+        self._initial = initial
+        self._row: CheckpointRow | None = None
+        self._thread = 0
+        self._run = b""
+        self._unsettled: tuple[bytes, ...] = ()
+        self._phase = "new"
+        self.session_id = place.session_id
+        self.agent_id = place.agent_id
+        self.branch = place.branch
+        self.attempt = 0
+        self.is_new = False
+        self.resumed = False
+
+    @property
+    def run_id(self) -> str:
+        """Stays the same when an open run is entered again."""
+        return show_id(self._run)
+
+    @property
+    def base(self) -> str | None:
+        """The id of the checkpoint that the next save follows."""
+        return self._row.label if self._row else None
+
+    @property
+    def step_index(self) -> int | None:
+        """The step of the checkpoint that the next save follows."""
+        return self._row.step if self._row else None
+
+    # entering and leaving
+
+    async def __aenter__(self) -> Self:
+        if self._phase != "new":
+            raise RunStateError("a run is entered once.", hint="Make another with client.run(...).")
+        place, core = self._place, self._core
+        scope = Scope(core.tenant, place.session_id, place.agent_id, place.branch)
+        found = await self._driver.run(core.backend.look(scope))
+        first = self._first_save() if found.head is None and self._initial is not None else None
+        enter = Enter(
+            tenant=core.tenant,
+            thread=place.session_id,
+            agent=place.agent_id,
+            run=new_id(),
+            branch=place.branch,
+            expect=place.expect,
+            owner=core.options.user,
+            initial=first,
+        )
+        self.state = await self._driver.run(self._enter(enter))
+        self._phase = "open"
+        core.pulse.add(self, self._beat)
+        return self
+
+    def _first_save(self) -> Save:
+        """Step 0 of an empty lane. A callable is called here: on the caller's thread, unlocked."""
+        initial = self._initial() if callable(self._initial) else self._initial
+        captured = self._core.capture(initial, self.session_id, self.agent_id)
+        return self._save_intent(captured, About(self.agent_id, ttl=self._place.ttl))
+
+    async def _enter(self, enter: Enter) -> Any:
+        core = self._core
+        writes = await core.backend.commit(enter)
+        assert writes.run is not None
+        assert writes.thread is not None
+        self._thread = writes.thread.thread
+        self._run, self.attempt = writes.run.id, writes.run.attempt
+        self.resumed = writes.run.attempt > 1
+        if writes.checkpoint is not None and enter.initial is not None:
+            self._row = core.committed(enter.initial, writes.checkpoint, writes.answer)
+        elif isinstance(writes.answer, CheckpointRow):
+            self._row = writes.answer
+        self.is_new = not self.resumed and (self._row is None or writes.checkpoint is not None)
+        if self._row is None:
+            return None
+        self.branch = self.branch or self._row.branch
+        core.cache.saw((self.session_id, self.agent_id), self._row.id)
+        return build(core.codec, (await core.stored(self._row)).tree)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._core.pulse.remove(self)
+        finished, self._phase = self._phase == "finished", "left"
+        if finished and error is None:
+            return
+        try:
+            await self._driver.run(self._leave(*_outcome(error)))
+        except LastgoodError as failure:
+            if error is None:
+                raise
+            error.add_note(f"Lastgood could not record how the run was left: {failure}")
+
+    async def _leave(
+        self, status: str, closed: bool, message: str | None, result: bytes = b""
+    ) -> None:
+        await self._core.backend.commit(
+            Leave(
+                tenant=self._core.tenant,
+                thread=self.session_id,
+                agent=self.agent_id,
+                run=self._run,
+                status=status,
+                closed=closed,
+                step=self._row.step_name if self._row else None,
+                error=message,
+                result=result,
+            )
+        )
+
+    async def _beat(self) -> None:
+        core = self._core
+        await core.backend.commit(Beat(core.tenant, self.session_id, self.agent_id, self._run))
+
+    # steps
+
+    async def save(
+        self,
+        state: S | Sentinel = KEEP,
+        *,
+        step_name: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Commit a step: `run.state`, or the state given, which becomes the working copy.
+
+        On disk when it returns. Raises StaleWriterError when the head was moved by somebody else,
+        ThreadDeletedError when the thread was deleted; then nothing was written.
+        """
+        self._check_open()
+        if not isinstance(state, Sentinel):
+            self.state = state
+        base = self._row.id if self._row else b""
+        captured = self._core.capture(self.state, self.session_id, self.agent_id, base)
+        about = self._about(step_name, context, metadata)
+        return await self._commit(self._save_intent(captured, about))
+
+    async def append(self, path: str, *items: Any, step_name: str | None = None) -> str:
+        """Commit the last good step with items appended to the list at `path`.
+
+        Appends to `run.state` too, but commits exactly base + items; costs the same however long
+        the list is. Raises KeyError for a path that is not there, TypeError for one to no list.
+        """
+        self._check_open()
+        steps = paths.parse(path)
+        row = self._row
+        if row is None:
+            raise KeyError(f"the lane is empty: there is no {path}. Save a state first.")
+        about = self._about(step_name, None, None)
+        if self._core.cache.get(row.id) is None:
+            items = tuple(self._core.codec.unpack(self._core.codec.pack(list(items))))  # type: ignore[arg-type]
+            await self._driver.run(self._core.stored(row))
+        captured = self._grafted(row, steps, items)
+        extend(self.state, steps, items)
+        return await self._commit(self._save_intent(captured, about))
+
+    def _grafted(self, row: CheckpointRow, steps: tuple[Any, ...], items: tuple[Any, ...]) -> Captured:
+        core = self._core
+        stored = core.cache.get(row.id)
+        assert stored is not None, "it was loaded a moment ago"
+        encoder = core.codec.encoder()
+        longer = grafted(core.codec, encoder, stored.tree, steps, items)
+        return core.captured(longer, encoder, row.id, stored)
+
+    async def finish(self, result: Any = None) -> None:
+        """Say that the work is done: the thread's status becomes `done`."""
+        self._check_open()
+        packed = b"" if result is None else self._core.codec.pack(result, "result")
+        await self._driver.run(self._leave("done", closed=True, message=None, result=packed))
+        self._phase = "finished"
+
+    def _about(
+        self,
+        step_name: str | None,
+        context: Mapping[str, Any] | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> About:
+        name = None if step_name is None else check_name(step_name, "step_name")
+        return About(
+            self.agent_id, step_name=name, ttl=self._place.ttl, context=context, metadata=metadata
+        )
+
+    def _save_intent(self, captured: Captured, about: About) -> Save:
+        return Save(
+            tenant=self._core.tenant,
+            thread=self.session_id,
+            draft=self._core.draft(captured, about),
+            branch=self.branch,
+            parent=self._row.id if self._row else None,
+            on_conflict="reject",
+            holder=self._thread or None,
+            known=self._unsettled,
+            owner=self._core.options.user,
+        )
+
+    async def _commit(self, intent: Save) -> str:
+        """Commit a step. If we are cancelled or the disk fails, its outcome is unknown: remember
+        the id, so that the next save recognises its own work in the head."""
+        before = self._unsettled
+        self._unsettled = (*before, intent.draft.id)
+        try:
+            row = await self._driver.run(self._core.save(intent))
+        except LastgoodError as error:
+            if not isinstance(error, StorageError):
+                self._unsettled = before
+            raise
+        self._row, self._unsettled = row, ()
+        self.branch = row.branch
+        return row.label
+
+    def _check_open(self) -> None:
+        if self._phase != "open":
+            raise RunStateError(
+                f"run {self.session_id}/{self.agent_id} is not open ({self._phase}).",
+                hint="Use it inside its `with` block, before finish().",
+            )
+
+
+def _outcome(error: BaseException | None) -> tuple[str, bool, str | None]:
+    """Status, whether the run is closed, and what to tell of the error (never the state)."""
+    if error is None:
+        return "idle", True, None
+    if isinstance(error, Exception):
+        text = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
+        return "failed", False, text.encode("utf-8", "backslashreplace").decode()
+    return "stale", False, type(error).__name__
+
+
+class BlockingRun(Generic[S]):
+    """The blocking twin of `Run`."""
+
+    def __init__(self, run: Run[S]) -> None:
+        self._direct = run
+
+    def __enter__(self) -> Self:
+        _enter(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _exit(self, kind, error, trace)
+
+    @property
+    def state(self) -> S:
+        """The working copy: the state of the last good step, else `initial`, else None."""
+        return self._direct.state
+
+    @state.setter
+    def state(self, value: S) -> None:
+        self._direct.state = value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._direct, name)
+
+    save = blocking(Run.save)
+    append = blocking(Run.append)
+    finish = blocking(Run.finish)
+
+
+_enter = blocking(Run.__aenter__)
+_exit = blocking(Run.__aexit__)

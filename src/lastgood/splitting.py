@@ -1,0 +1,291 @@
+"""Values to trees: `split` takes a value apart, taking over every page that recurs in a base.
+
+Knows the codec, the page rules and the nodes; knows no streams and no store. The one invariant:
+whether a value is inline, taken apart or a sequence follows from the value alone; the base only
+decides which pages are new. Encoding happens here and nowhere later, so it is over before an
+operation suspends for the first time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, replace
+
+from lastgood import pages
+from lastgood.codec import Dropped, Encoder, Family, Shape, array_header, nested_token, skip
+from lastgood.pages import SLICE, Chunk, Keep, Match, New
+from lastgood.tree import Fields, Fresh, Leaf, Node, Place, Sequence, cut_places
+
+INLINE = 4096
+"""A value whose encoding has at most this many bytes stays inline."""
+FIELDS = 64
+"""A mapping of at most so many keys is taken apart by key, a larger one is a sequence of items."""
+
+Path = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """One value on its way into the tree: what it is, where it stands, what was there before."""
+
+    encoder: Encoder
+    value: object
+    shape: Shape
+    path: Path
+    base: Node | None
+
+    @property
+    def known(self) -> Sequence | None:
+        """The base, if its pages can be compared with this value's."""
+        fits = isinstance(self.base, Sequence) and self.base.family is self.shape.family
+        return self.base if fits else None  # type: ignore[return-value]
+
+
+def split(
+    encoder: Encoder, value: object, base: Node | None = None, path: Path = ()
+) -> Node | Dropped:
+    """Make the tree of a value; `Dropped` if policy says so and the value cannot be kept."""
+    if type(value) is not list and not isinstance(base, Fields | Sequence):
+        leaf = _leaf(encoder, value, path)
+        if leaf is not None:
+            return leaf
+    shape = encoder.shape(value, path)
+    if isinstance(shape, Dropped):
+        return shape
+    site = _Site(encoder, value, shape, path, base)
+    if shape.family is Family.MAP and len(shape.content) <= FIELDS:
+        return _fields(site)
+    return _text(site) if shape.family in (Family.TEXT, Family.RAW) else _elements(site)
+
+
+def _leaf(encoder: Encoder, value: object, path: Path) -> Leaf | Dropped | None:
+    data = encoder.pack(value, path)
+    if isinstance(data, Dropped):
+        return data
+    return Leaf(data) if len(data) <= INLINE else None
+
+
+def _fields(site: _Site) -> Node | Dropped:
+    """Go down by key. A base that was taken apart spares packing the whole to see its size."""
+    old = site.base.children if isinstance(site.base, Fields) else {}
+    children: dict[bytes, Node] = {}
+    for key, item in site.shape.content:
+        name = site.encoder.pack(key, site.path)
+        if isinstance(name, Dropped):
+            continue
+        child = split(site.encoder, item, old.get(name), (*site.path, key))
+        if not isinstance(child, Dropped):
+            children[name] = child
+    if sum(len(name) + child.size for name, child in children.items()) <= INLINE:
+        leaf = _leaf(site.encoder, site.value, site.path)
+        if leaf is not None:
+            return leaf
+    return Fields(site.shape.kind, site.shape.extra, children)
+
+
+def _text(site: _Site) -> Node | Dropped:
+    body: bytes = site.shape.content
+    if len(body) <= INLINE:
+        leaf = _leaf(site.encoder, site.value, site.path)
+        if leaf is not None:
+            return leaf
+    matches = pages.match_text(_base(site.known), body)
+    return _sequence(site.shape, len(body), body, matches, site.known, ())
+
+
+def _elements(site: _Site) -> Node | Dropped:
+    items = site.shape.family is Family.MAP
+    pack = site.encoder.pack_items if items else site.encoder.pack_each
+    encoded = pack(site.shape.content, site.path)
+    body = b"".join(encoded)
+    if len(body) < INLINE:
+        leaf = _small(site, encoded, body)
+        if leaf is not None:
+            return leaf
+    nested: tuple[Node, ...] = ()
+    if len(body) > SLICE and max(map(len, encoded)) > SLICE:
+        nested = _take_apart(site, encoded)
+    return from_elements(site.shape, encoded, site.known, nested)
+
+
+def from_elements(
+    shape: Shape, encoded: list[bytes], known: Sequence | None, nested: tuple[Node, ...] = ()
+) -> Sequence:
+    """A sequence of elements, given by their encodings, on top of an earlier version of it."""
+    body = b"".join(encoded)
+    lengths = pages.known_lengths(list(map(len, encoded)))
+    matches = pages.match_elements(_base(known), body, lengths, _jump(shape.family))
+    return _sequence(shape, len(encoded), body, matches, known, nested)
+
+
+def _base(known: Sequence | None) -> tuple[Chunk, ...]:
+    return known.chunks if known else ()
+
+
+def _jump(family: Family) -> pages.Skip:
+    return skip_item if family is Family.MAP else skip
+
+
+def _small(site: _Site, encoded: list[bytes], body: bytes) -> Leaf | Dropped | None:
+    """A plain list is its header and body; other kinds carry more and are packed whole."""
+    if type(site.value) is not list:
+        return _leaf(site.encoder, site.value, site.path)
+    data = array_header(len(encoded)) + body
+    return Leaf(data) if len(data) <= INLINE else None
+
+
+def _take_apart(site: _Site, encoded: list[bytes]) -> tuple[Node, ...]:
+    """Replace each huge element by a token with its hash; give the nodes in order."""
+    content: Items[object] = site.shape.content
+    if len(content) != len(encoded):
+        return ()  # some were dropped: the positions no longer tell which
+    old = site.known.nested if site.known else ()
+    stored = {node.hash: node for node in old}
+    nested: list[Node] = []
+    for index, data in enumerate(encoded):
+        if len(data) > SLICE:
+            step, item, key = _item(site.shape, content[index], index, data)
+            base = old[len(nested)] if len(nested) < len(old) else None
+            node = _nested(site.encoder, item, base, (*site.path, step))
+            nested.append(stored.get(node.hash, node))
+            encoded[index] = key + nested_token(node.hash)
+    return tuple(nested)
+
+
+
+def _nested(encoder: Encoder, item: object, base: Node | None, path: Path) -> Node:
+    node = split(encoder, item, base, path)
+    assert not isinstance(node, Dropped), "it was packed a moment ago"
+    return node
+
+
+def _item(shape: Shape, item: object, index: int, data: bytes) -> tuple[object, object, bytes]:
+    """Path step, value and encoded key (if any) of one element."""
+    if shape.family is Family.MAP:
+        key, value = item  # type: ignore[misc]
+        return key, value, data[: skip(data, 0)]
+    return index, item, b""
+
+
+def skip_item(data: bytes, offset: int) -> int:
+    """Where the (key, value) pair that begins at an offset ends."""
+    return skip(data, skip(data, offset))
+
+
+def _sequence(
+    shape: Shape,
+    count: int,
+    body: bytes,
+    matches: list[Match],
+    known: Sequence | None,
+    nested: tuple[Node, ...],
+) -> Sequence:
+    if known is not None and _is_append(matches, known):
+        new = matches[1:]
+        tail = body[new[0].start :] if new else b""  # type: ignore[union-attr]
+        longer = grown(known, count, tail, new[0].sizes if new else ())  # type: ignore[union-attr]
+        return replace(longer, kind=shape.kind, extra=shape.extra, nested=nested)
+    return Sequence(
+        family=shape.family,
+        kind=shape.kind,
+        extra=shape.extra,
+        count=count,
+        chunks=_chunks(matches, body, known),
+        places=_places(matches, body, known),
+        running=hashlib.sha256(body),
+        home=known.home if known else None,
+        nested=nested,
+    )
+
+
+def _is_append(matches: list[Match], known: Sequence) -> bool:
+    whole = Keep(0, sum(len(chunk.sizes) for chunk in known.chunks))
+    return matches[:1] == [whole] and all(isinstance(match, New) for match in matches[1:])
+
+
+def grown(known: Sequence, count: int, tail: bytes, sizes: tuple[int, ...]) -> Sequence:
+    """The sequence with a tail: shares the base's memory, hashes and copies only what is new."""
+    if not tail:
+        return replace(known, count=count)
+    running = known.running.copy()
+    running.update(tail)
+    fresh = Fresh(tuple(pages.pages_of((Chunk(tail, sizes),))))
+    return replace(
+        known,
+        count=count,
+        chunks=pages.grown(known.chunks, tail, sizes),
+        places=(*known.places, fresh),
+        running=running,
+    )
+
+
+def _chunks(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[Chunk, ...]:
+    lengths = [len(page) for page in pages.pages_of(known.chunks)] if known else []
+    chunks: tuple[Chunk, ...] = ()
+    offset = 0
+    for match in matches:
+        kept = isinstance(match, Keep)
+        sizes = tuple(lengths[match.first : match.first + match.count]) if kept else match.sizes  # type: ignore[union-attr]
+        end = offset + sum(sizes)
+        chunks = pages.grown(chunks, body[offset:end], sizes)
+        offset = end
+    return chunks
+
+
+def _places(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[Place, ...]:
+    found: list[Place] = []
+    for match in matches:
+        if isinstance(match, Keep):
+            assert known is not None, "only a base has pages to keep"
+            found.extend(cut_places(known.places, match.first, match.count))
+        else:
+            chunk = Chunk(body[match.start : match.end], match.sizes)
+            found.append(Fresh(tuple(pages.pages_of((chunk,)))))
+    return tuple(found)
+
+
+def appended(encoder: Encoder, known: Sequence, items: Items[object], path: Path) -> Sequence:
+    """A list with items at its end, without looking at what is in it already."""
+    encoded = encoder.pack_each(items, path)
+    nested = known.nested
+    for index, data in enumerate(encoded):
+        if len(data) > SLICE:
+            node = _nested(encoder, items[index], None, path)
+            encoded[index] = nested_token(node.hash)
+            nested = (*nested, node)
+    sizes = pages.cut([len(data) for data in encoded])
+    longer = grown(known, known.count + len(encoded), b"".join(encoded), sizes)
+    return replace(longer, nested=nested)
+
+
+def rebased(node: Node, base: Node) -> Node:
+    """A tree that was made without a base, laid over one afterwards: bytes tell what recurs."""
+    if isinstance(node, Fields) and isinstance(base, Fields):
+        old = base.children
+        laid = {k: rebased(c, old[k]) if k in old else c for k, c in node.children.items()}
+        return replace(node, children=laid)
+    same_sort = isinstance(node, Sequence) and isinstance(base, Sequence)
+    if not same_sort or node.family is not base.family:  # type: ignore[union-attr]
+        return node
+    assert isinstance(node, Sequence)
+    assert isinstance(base, Sequence)
+    body = pages.joined(node.chunks)
+    if node.family in (Family.TEXT, Family.RAW):
+        matches = pages.match_text(base.chunks, body)
+    else:
+        jump = _jump(node.family)
+        matches = pages.match_elements(
+            base.chunks, body, pages.scanned_lengths(body, jump), jump
+        )
+    nested = _rebased_nested(node.nested, base.nested)
+    shape = Shape(node.family, node.kind, node.extra, ())
+    return _sequence(shape, node.count, body, matches, base, nested)
+
+
+def _rebased_nested(nested: tuple[Node, ...], old: tuple[Node, ...]) -> tuple[Node, ...]:
+    stored = {node.hash: node for node in old}
+    return tuple(
+        stored.get(node.hash) or (rebased(node, old[index]) if index < len(old) else node)
+        for index, node in enumerate(nested)
+    )

@@ -1,0 +1,175 @@
+"""A state as a tree of nodes: small values inline, each large value a sequence of pages.
+
+Owns the nodes, the content hash and where a node's pages are; how values become nodes is
+`splitting`, the way back is `building`. The one invariant: the hash of a node depends on the value
+alone, never on how earlier versions were cut, so it is the same on every backend.
+
+    Leaf      a small encoding
+    Fields    a mapping or record taken apart by key, at any depth
+    Sequence  a large list, dict, set, text ... as pages; a huge element is itself a node, and a
+              token that carries its hash stands in the page for it
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from lastgood import pages
+from lastgood.codec import Family
+from lastgood.pages import Chunk
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
+
+class Extent(NamedTuple):
+    """Pages `first` to `first + count - 1` of the stream that stands in `slot` of the row."""
+
+    slot: int
+    first: int
+    count: int
+
+
+class Fresh(NamedTuple):
+    """Pages that are not stored yet."""
+
+    pages: tuple[bytes, ...]
+
+
+Place = Extent | Fresh
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A small value, by its encoding."""
+
+    data: bytes
+
+    @cached_property
+    def hash(self) -> bytes:
+        return hashlib.sha256(self.data + b"L").digest()
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+
+@dataclass(frozen=True)
+class Fields:
+    """A mapping or record by key; keys are encoded."""
+
+    kind: int
+    extra: bytes
+    children: dict[bytes, Node]
+
+    @cached_property
+    def hash(self) -> bytes:
+        pairs = b"".join(_framed(key) + node.hash for key, node in self.children.items())
+        return hashlib.sha256(pairs + _trailer(len(self.children), self.kind, self.extra, b"F")).digest()
+
+    @property
+    def size(self) -> int:
+        return sum(len(key) + node.size for key, node in self.children.items()) + len(self.extra)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """A large value as pages. `places` says where they are; `home` is the slot it grows in."""
+
+    family: Family
+    kind: int
+    extra: bytes
+    count: int
+    chunks: tuple[Chunk, ...]
+    places: tuple[Place, ...]
+    running: Hash = field(repr=False, compare=False)
+    home: int | None = None
+    nested: tuple[Node, ...] = ()
+
+    @cached_property
+    def hash(self) -> bytes:
+        final = self.running.copy()
+        final.update(_trailer(self.count, self.kind, self.extra, b"S"))
+        return final.digest()
+
+    @property
+    def size(self) -> int:
+        own = sum(len(chunk.data) for chunk in self.chunks)
+        return own + sum(node.size for node in self.nested)
+
+
+Node = Leaf | Fields | Sequence
+
+
+def _framed(data: bytes) -> bytes:
+    return len(data).to_bytes(4) + data
+
+
+def _trailer(count: int, kind: int, extra: bytes, sort: bytes) -> bytes:
+    """What closes a hashed node; read from the end, so it needs no separator before it."""
+    return extra + len(extra).to_bytes(4) + count.to_bytes(8) + kind.to_bytes(1) + sort
+
+
+def cut_places(places: tuple[Place, ...], first: int, count: int) -> list[Place]:
+    """The places of `count` pages from page number `first` of a sequence on."""
+    found: list[Place] = []
+    for place in places:
+        length = place.count if isinstance(place, Extent) else len(place.pages)
+        if first < length and count:
+            taken = min(count, length - first)
+            found.append(_part(place, first, taken))
+            count -= taken
+        first = max(0, first - length)
+    return found
+
+
+def _part(place: Place, first: int, count: int) -> Place:
+    if isinstance(place, Extent):
+        return Extent(place.slot, place.first + first, count)
+    return Fresh(place.pages[first : first + count])
+
+
+def detached(node: Node) -> Node:
+    """The same tree with every page to be stored anew, for when the base has gone."""
+    if isinstance(node, Fields):
+        return replace(node, children={key: detached(child) for key, child in node.children.items()})
+    if isinstance(node, Sequence):
+        return replace(
+            node,
+            places=(Fresh(tuple(pages.pages_of(node.chunks))),),
+            home=None,
+            nested=tuple(map(detached, node.nested)),
+        )
+    return node
+
+
+def extents(node: Node) -> Iterator[Extent]:
+    """Every stored range that a tree needs, in the order in which `filled` wants them."""
+    if isinstance(node, Fields):
+        for child in node.children.values():
+            yield from extents(child)
+    elif isinstance(node, Sequence):
+        yield from (place for place in node.places if isinstance(place, Extent))
+        for child in node.nested:
+            yield from extents(child)
+
+
+def filled(node: Node, ranges: Iterator[list[bytes]]) -> Node:
+    """The tree with its pages read in; `ranges` follows the order of `extents`."""
+    if isinstance(node, Fields):
+        return replace(node, children={k: filled(c, ranges) for k, c in node.children.items()})
+    if not isinstance(node, Sequence):
+        return node
+    chunks = tuple(
+        Chunk(b"".join(found), tuple(map(len, found)))
+        for found in (next(ranges) for _ in node.places)
+    )
+    running = hashlib.sha256()
+    for chunk in chunks:
+        running.update(chunk.data)
+    nested = tuple(filled(child, ranges) for child in node.nested)
+    return replace(node, chunks=chunks, running=running, nested=nested)

@@ -1,0 +1,403 @@
+"""Classes by their labels: found, missing, changed, registered, and never called."""
+
+import copy
+import dataclasses
+import pickle
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import attrs
+import msgspec
+import pydantic
+import ormsgpack
+import pytest
+from codec_samples import Celsius, Fixed, Frozen, Order, Outer, Pair, Point, calls, same
+
+import lastgood
+from lastgood.codec import Codec, Family, Opaque, Registry, register
+from lastgood.codec.kinds import Number
+from lastgood.errors import SerializationError
+
+codec = Codec()
+
+
+def stored(label: str, fields: dict, code: int = Number.RECORD) -> bytes:
+    """What another process wrote for an object of a class that may not exist here."""
+    head = [label] if code == Number.RECORD else label
+    return ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb([head, fields])))
+
+
+@pytest.fixture
+def module():
+    """A module that the test may fill and take away."""
+    made = types.ModuleType("vanishing")
+    sys.modules["vanishing"] = made
+    yield made
+    sys.modules.pop("vanishing", None)
+
+
+def place(module: types.ModuleType, cls: type) -> type:
+    cls.__module__, cls.__qualname__ = module.__name__, cls.__name__
+    setattr(module, cls.__name__, cls)
+    return cls
+
+
+def test_a_missing_class_gives_an_opaque_that_is_written_back_byte_for_byte(module):
+    place(module, dataclasses.make_dataclass("Order", ["a"]))
+    packed = codec.pack({"order": module.Order((1, {2}))})
+    del sys.modules["vanishing"]
+    restored = codec.unpack(packed)
+    assert type(restored["order"]) is Opaque
+    assert codec.pack(restored) == packed
+    assert codec.pack({"order": restored["order"], 1: 2}).count(packed[7:]) == 1
+    assert codec.pack(codec.loads_text(codec.dumps_text(restored))) == packed
+    sys.modules["vanishing"] = module
+    assert codec.unpack(codec.pack(restored))["order"] == module.Order((1, {2}))
+
+
+def test_an_opaque_says_what_to_import_when_the_application_touches_it():
+    opaque = codec.unpack(stored("shop:Order", {"a": 1}))
+    expected = (
+        "This value is a stored shop.Order, and module 'shop' is not imported here. "
+        "Import it before restoring, or use lastgood.register."
+    )
+    for touch in (
+        lambda: opaque.a,
+        lambda: opaque["a"],
+        lambda: list(opaque),
+        lambda: len(opaque),
+        lambda: "a" in opaque,
+        lambda: opaque(),
+        lambda: setattr(opaque, "a", 1),
+        lambda: delattr(opaque, "a"),
+        lambda: opaque.__setitem__("a", 1),
+    ):
+        with pytest.raises(SerializationError) as caught:
+            touch()
+        assert str(caught.value) == expected
+
+
+def test_opaques_compare_hash_copy_and_show_by_content():
+    one, two = (codec.unpack(stored("shop:Order", {"a": 1})) for _ in range(2))
+    other = codec.unpack(stored("shop:Order", {"a": 2}))
+    assert one == two
+    assert one != other
+    assert one != 1
+    assert len({one, two, other}) == 2
+    assert copy.deepcopy(one) is copy.copy(one) is one
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert repr(one) == "<Opaque shop:Order, 17 bytes>"
+    assert bool(one)
+    assert not hasattr(one, "__array__")
+
+
+def test_opaques_live_in_sets_and_as_keys():
+    inner = stored("shop:Key", {"a": 1})
+    packed = ormsgpack.packb(ormsgpack.Ext(Number.SET, b"\x91" + inner))
+    restored = codec.unpack(packed)
+    assert codec.pack(restored) == packed
+    assert same(codec.unpack(codec.pack({next(iter(restored)): 1})), {next(iter(restored)): 1})
+
+
+def test_an_opaque_made_from_pieces_equals_one_made_whole(module):
+    place(module, dataclasses.make_dataclass("Order", ["a", "b"]))
+    order = module.Order([1, 2], {3: 4})
+    packed = codec.pack(order)
+    shape = codec.encoder().shape(order)
+    del sys.modules["vanishing"]
+    joined = codec.join(shape.kind, shape.extra, shape.content)
+    assert type(joined) is Opaque
+    assert codec.pack(joined) == packed
+    assert codec.encoder().shape(joined).family is Family.RAW
+
+
+def test_a_module_imported_later_is_found():
+    packed = stored("vanishing:Order", {"a": 1})
+    assert type(codec.unpack(packed)) is Opaque
+    late = types.ModuleType("vanishing")
+    sys.modules["vanishing"] = late
+    try:
+        place(late, dataclasses.make_dataclass("Order", ["a"]))
+        assert codec.unpack(packed) == late.Order(1)
+        place(late, dataclasses.make_dataclass("Order", ["a"]))
+        assert type(codec.unpack(packed)) is late.Order
+    finally:
+        del sys.modules["vanishing"]
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "os:system",
+        "builtins:eval",
+        "builtins:object",
+        "builtins:dict",
+        "subprocess:Popen",
+        "sys:modules",
+        "sys:",
+        "os",
+        "os:path.join",
+        "antigravity:fly",
+        "this:s",
+        "pickle:Unpickler",
+        "codec_samples:Celsius",
+        "codec_samples:calls",
+        "codec_samples:Outer.Phase",
+        "codec_samples:Point.__init__",
+        "codec_samples:Point.__class__",
+        "pydantic.main:BaseModel",
+        "msgspec:Struct",
+        ":",
+        "",
+        "a:b[c",
+    ],
+)
+def test_a_label_that_names_no_data_class_is_neither_imported_nor_called(label, capfd):
+    before = set(sys.modules)
+    calls.clear()
+    for code in (Number.RECORD, Number.CUSTOM):
+        restored = codec.unpack(stored(label, {"args": "true", "0": 1}, code))
+        assert type(restored) is Opaque
+    if label != "codec_samples:Outer.Phase":
+        member = ormsgpack.Ext(Number.ENUM, ormsgpack.packb([label, "START"]))
+        assert type(codec.unpack(ormsgpack.packb(member))) is Opaque
+    assert set(sys.modules) == before
+    assert calls == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_lazy_module_is_not_loaded_by_looking_into_it():
+    class Lazy(types.ModuleType):
+        def __getattribute__(self, name):
+            calls.append(name)
+            return super().__getattribute__(name)
+
+        def __getattr__(self, name):
+            calls.append(name)
+            return Point
+
+    sys.modules["lazy_shop"] = Lazy("lazy_shop")
+    calls.clear()
+    try:
+        assert type(codec.unpack(stored("lazy_shop:Order", {"a": 1}))) is Opaque
+        assert calls == []
+    finally:
+        del sys.modules["lazy_shop"]
+
+
+def test_a_stored_field_never_reaches_a_property_or_setattr(module):
+    @dataclasses.dataclass
+    class Guarded:
+        a: int = 0
+
+        def __setattr__(self, name, value):
+            calls.append("__setattr__")
+
+        @property
+        def door(self):
+            return 1
+
+        @door.setter
+        def door(self, value):
+            calls.append("setter")
+
+    place(module, Guarded)
+    calls.clear()
+    restored = codec.unpack(stored("vanishing:Guarded", {"a": 5, "door": 2}))
+    assert calls == []
+    assert vars(restored) == {"a": 5, "door": 2}
+
+
+def test_a_field_added_to_the_class_gets_its_plain_default(module):
+    fields = [("a", int), ("b", int, 5), ("c", list, dataclasses.field(default_factory=list))]
+    fields.append(("d", int, dataclasses.field(default_factory=lambda: calls.append("factory"))))
+    for slots in (False, True):
+        place(module, dataclasses.make_dataclass("Order", fields, slots=slots))
+        calls.clear()
+        restored = codec.unpack(stored("vanishing:Order", {"a": 1}))
+        assert (restored.a, restored.b, restored.c) == (1, 5, [])
+        assert not hasattr(restored, "d")
+        assert calls == []
+
+
+def test_a_field_added_to_a_pydantic_model_counts_as_not_set(module):
+    place(module, pydantic.create_model("Order", a=(int, ...), b=(int, 5), c=(list, [])))
+    restored = codec.unpack(stored("vanishing:Order", {"a": 1}))
+    assert (restored.a, restored.b, restored.c) == (1, 5, [])
+    assert restored.model_fields_set == {"a"}
+
+
+def test_a_field_added_to_other_sorts_gets_its_default_too(module):
+    place(module, attrs.make_class("A", {"a": attrs.field(), "b": attrs.field(default=5)}))
+    place(module, msgspec.defstruct("S", [("a", int), ("b", int, 5), ("c", list, [])]))
+    assert codec.unpack(stored("vanishing:A", {"a": 1})) == module.A(1, 5)
+    assert codec.unpack(stored("vanishing:S", {"a": 1})) == module.S(1, 5, [])
+    assert codec.unpack(stored("codec_samples:Pair", {"left": 1})) == Pair(1, None)
+
+
+def test_a_struct_field_without_a_value_stays_unset():
+    restored = codec.unpack(stored("codec_samples:Job", {"args": [1]}))
+    assert restored.args == [1]
+    with pytest.raises(AttributeError):
+        _ = restored.name
+
+
+def test_a_field_taken_from_the_class_stays_on_the_object_if_it_has_room():
+    assert vars(codec.unpack(stored("codec_samples:Point", {"x": 1, "old": 2})))["old"] == 2
+
+
+@pytest.mark.parametrize("label", ["Frozen", "Fixed", "Job", "Pair"])
+def test_a_field_taken_from_a_class_without_room_is_an_error_that_names_it(label):
+    with pytest.raises(SerializationError, match="no place for the stored field old"):
+        codec.unpack(stored(f"codec_samples:{label}", {"old": 1}))
+
+
+def test_an_enum_member_that_is_gone_is_opaque():
+    packed = ormsgpack.packb(
+        ormsgpack.Ext(Number.ENUM, ormsgpack.packb(["codec_samples:Outer.Phase", "MIDDLE"]))
+    )
+    restored = codec.unpack(packed)
+    assert type(restored) is Opaque
+    assert codec.pack(restored) == packed
+
+
+def test_strict_types_accept_registered_classes_only():
+    strict = Codec(Registry([Point]), strict_types=True)
+    assert strict.unpack(strict.pack(Point(1, (2,)))) == Point(1, (2,))
+    with pytest.raises(SerializationError, match="codec_samples:Frozen is not registered"):
+        strict.unpack(codec.pack([Frozen("a")]))
+    with pytest.raises(SerializationError, match=r"codec_samples:Outer\.Phase is not registered"):
+        strict.unpack(codec.pack([Outer.Phase.END]))
+    with pytest.raises(SerializationError, match="Frozen cannot be stored"):
+        strict.pack(Frozen("a"))
+    codec.pack(Frozen("a"))
+    with pytest.raises(SerializationError, match="Frozen cannot be stored"):
+        strict.pack(Frozen("a"))
+
+
+def test_a_registered_name_replaces_the_label_and_old_labels_still_read():
+    named = Codec(Registry())
+    named.registry.register(Point, "shop.point")
+    packed = named.pack(Point(1))
+    assert b"shop.point" in packed
+    assert b"codec_samples" not in packed
+    assert named.unpack(packed) == Point(1)
+    assert named.unpack(codec.pack(Point(1))) == Point(1)
+    assert type(codec.unpack(packed)) is Opaque
+
+
+def test_a_class_that_moved_is_read_under_its_old_label():
+    moved = Codec(Registry())
+    moved.registry.register(Point, "old_shop:Point")
+    assert moved.unpack(stored("old_shop:Point", {"x": 1})) == Point(1)
+
+
+def test_a_local_class_can_be_stored_once_it_is_registered():
+    @dataclasses.dataclass
+    class Local:
+        a: int
+
+    local = Codec(Registry([Local]))
+    assert local.unpack(local.pack(Local(1))) == Local(1)
+
+
+def test_functions_make_any_class_storable():
+    custom = Codec(Registry())
+    custom.registry.register(
+        Celsius, "celsius", encode=lambda c: (c.degrees,), decode=lambda v: Celsius(*v)
+    )
+    value = {"t": Celsius(21.5), Celsius(1): [Celsius(2)]}
+    assert custom.unpack(custom.pack(value)) == value
+    assert custom.loads_text(custom.dumps_text(value)) == value
+    opaque = codec.unpack(custom.pack([Celsius(1)]))[0]
+    with pytest.raises(SerializationError, match="no decode function is registered for it"):
+        opaque.degrees  # noqa: B018
+
+
+def test_a_failing_encode_function_is_told_with_the_path():
+    custom = Codec(Registry())
+    custom.registry.register(Celsius, encode=lambda c: 1 / 0, decode=Celsius)
+    with pytest.raises(SerializationError, match=r"state\.t: .*ZeroDivisionError"):
+        custom.pack({"t": Celsius(1)})
+
+
+def test_a_failing_decode_function_is_a_serialization_error():
+    custom = Codec(Registry())
+    custom.registry.register(Celsius, encode=lambda c: 1, decode=lambda v: 1 / 0)
+    with pytest.raises(SerializationError, match="division by zero"):
+        custom.unpack(custom.pack([Celsius(1)]))
+
+
+def test_one_name_means_one_class():
+    registry = Registry()
+    registry.register(Point, "p")
+    registry.register(Point, "p")
+    with pytest.raises(ValueError, match="'p' is already the name of Point"):
+        registry.register(Frozen, "p")
+    with pytest.raises(ValueError, match="belong together"):
+        registry.register(Frozen, "f", encode=str)
+    with pytest.raises(ValueError, match="is not a data class"):
+        registry.register(Celsius, "c")
+
+
+def test_register_is_a_decorator_in_three_ways_for_the_whole_process():
+    @register
+    @dataclasses.dataclass
+    class One:
+        a: int
+
+    @register("test.two")
+    @dataclasses.dataclass
+    class Two:
+        a: int
+
+    class Three:
+        pass
+
+    register(Three, "test.three", encode=lambda _: None, decode=lambda _: Three())
+    strict = Codec(Registry(), strict_types=True)
+    assert strict.unpack(strict.pack([One(1), Two(2)])) == [One(1), Two(2)]
+    assert type(codec.unpack(codec.pack([Three()]))[0]) is Three
+
+
+def test_registering_after_the_first_save_takes_effect():
+    registry = Registry()
+    late = Codec(registry)
+    late.pack(Fixed(1))
+    registry.register(Fixed, "fixed")
+    assert b"codec_samples" not in late.pack(Fixed(1))
+
+
+@pytest.mark.scenario("S01")
+def test_a_nested_enum_in_a_model_comes_back_in_a_fresh_process():
+    packed = codec.pack(Order(id=1, phase=Outer.Phase.END))
+    script = (
+        "import codec_samples as s; from lastgood.codec import Codec;"
+        f"order = Codec().unpack(bytes.fromhex('{packed.hex()}'));"
+        "assert type(order) is s.Order and order.phase is s.Outer.Phase.END"
+    )
+    _run(script)
+
+
+def test_a_class_of_the_main_module_comes_back_in_the_main_module():
+    _run(
+        "import dataclasses; from lastgood.codec import Codec\n"
+        "@dataclasses.dataclass\nclass P:\n    a: int\n"
+        "assert Codec().unpack(Codec().pack(P(1))) == P(1)"
+    )
+
+
+def test_importing_the_codec_imports_no_third_party_module_but_ormsgpack():
+    _run(
+        "import sys; before = set(sys.modules); import lastgood.codec\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "assert new - set(sys.stdlib_module_names) <= {'lastgood', 'ormsgpack'}"
+    )
+
+
+def _run(script: str) -> None:
+    here, source = Path(__file__).parent, Path(next(iter(lastgood.__path__))).parent
+    paths = f"import sys; sys.path[:0] = [{str(here)!r}, {str(source)!r}]\n"
+    subprocess.run([sys.executable, "-c", paths + script], check=True)

@@ -1,0 +1,284 @@
+"""What cannot be stored is refused with its path, or left out and reported."""
+
+import socket
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+import numpy as np
+import ormsgpack
+import pytest
+from codec_samples import Celsius, Frozen, Order, Outer, Pair, Point
+
+from lastgood.codec import DROPPED, Codec
+from lastgood.errors import SerializationError
+
+codec = Codec()
+dropping = Codec(on_unserializable="drop")
+
+
+class Strange(tzinfo):
+    pass
+
+
+class MyDict(dict):
+    pass
+
+
+class MyStr(str):
+    __slots__ = ()
+
+
+class MyInt(int):
+    pass
+
+
+class MyList(list):
+    pass
+
+
+@dataclass
+class DataDict(dict):
+    a: int
+
+
+@dataclass
+class Closing:
+    a: int
+
+    def __del__(self):
+        pass
+
+
+class Failure(Exception):
+    pass
+
+
+def refusal_of(value: object, using: Codec = codec) -> SerializationError:
+    with pytest.raises(SerializationError) as caught:
+        using.pack(value)
+    return caught.value
+
+
+def test_a_function_is_named_with_its_file_and_line():
+    error = refusal_of({"items": [0, 1, 2, {"callback": lambda: None}]})
+    assert error.path == "state.items[3].callback"
+    line = test_a_function_is_named_with_its_file_and_line.__code__.co_firstlineno + 1
+    assert str(error) == (
+        f"state.items[3].callback: a function cannot be stored (<lambda>, test_refusals.py:{line}). "
+        'Keep it out of the state, or on_unserializable="drop".'
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: len, "a function cannot be stored (len)"),
+        (lambda: [].append, "a function cannot be stored (list.append)"),
+        (lambda: Point, "a class cannot be stored (Point)"),
+        (lambda: socket, "a module cannot be stored (socket)"),
+        (lambda: (x for x in []), "a generator cannot be stored (<genexpr>, test_refusals.py:"),
+        (threading.Lock, "a lock cannot be stored"),
+        (lambda: memoryview(b"a"), "a memoryview cannot be stored"),
+        (lambda: Failure("x"), "an exception cannot be stored"),
+        (lambda: Celsius(1), "a value of class codec_samples.Celsius cannot be stored"),
+        (lambda: MyDict(), "a value of class test_refusals.MyDict cannot be stored"),
+        (lambda: MyStr("a"), "a value of class test_refusals.MyStr cannot be stored"),
+        (lambda: MyInt(1), "a value of class test_refusals.MyInt cannot be stored"),
+        (lambda: MyList(), "a value of class test_refusals.MyList cannot be stored"),
+        (lambda: DataDict(1), "a value of class test_refusals.DataDict cannot be stored"),
+        (lambda: Closing(1), "a value of class test_refusals.Closing cannot be stored"),
+        (lambda: defaultdict(lambda: 1), "a defaultdict with the factory"),
+        (lambda: defaultdict(Point), "a defaultdict with the factory Point"),
+        (lambda: datetime(2024, 1, 1, tzinfo=Strange()), "a value of class test_refusals.Strange"),
+        (lambda: 256 ** (16 * 1024), "an integer of more than 16384 bytes"),
+        (lambda: np.array([object()]), "a numpy array of dtype object"),
+        (lambda: np.ma.array([1]), "a value of class numpy.ma.MaskedArray"),
+        (lambda: ormsgpack.Ext(5, b""), "a value of class ormsgpack.Ext"),
+        (lambda: Outer(), "a value of class codec_samples.Outer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_refusal_says_what_and_where(make, words):
+    error = refusal_of({"a": [{1: None, "odd": make()}]})
+    assert error.path == "state.a[0].odd"
+    assert str(error).startswith(f"state.a[0].odd: {words}")
+    assert error.hint
+
+
+def test_an_open_file_is_called_one(tmp_path):
+    with (tmp_path / "f").open("w") as file:
+        assert "state.f: an open file cannot be stored" in str(refusal_of({"f": file}))
+
+
+def test_a_coroutine_is_called_one():
+    async def work():
+        pass
+
+    pending = work()
+    assert "a coroutine cannot be stored (work, test_refusals.py:" in str(refusal_of([pending]))
+    pending.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (Point(1, [len]), "state.y[0]"),
+        (Order.model_construct(id=len), "state.id"),
+        (Pair(1, {"a": len}), "state.right.a"),
+        (Frozen("a", (len,)), "state.tags[0]"),
+        ((1, [len]), "state[1][0]"),
+        ({MyStr("k"): 1}, "state['k']"),
+        ({(1, len): 1}, None),
+        (np.array([1]).tolist() + [len], "state[1]"),
+        ([{"a b": len}], 'state[0]["a b"]'),
+    ],
+)
+def test_a_path_leads_through_every_kind_of_container(value, path):
+    error = refusal_of(value)
+    assert path is None or error.path.replace("[k]", "['k']") in {path, "state['k']"}
+
+
+def test_a_memoryview_and_an_ext_are_refused_even_when_native_packing_would_take_them():
+    for value in (memoryview(b"a"), [{"a": memoryview(b"a" * 300)}], (memoryview(b"a" * 70000),)):
+        assert "memoryview" in str(refusal_of(value))
+
+
+def test_the_root_word_is_the_callers():
+    with pytest.raises(SerializationError, match=r"^metadata\.f: a function"):
+        codec.pack({"f": len}, "metadata")
+
+
+def test_a_class_that_cannot_be_found_again_is_refused_at_save():
+    @dataclass
+    class Local:
+        a: int
+
+    error = refusal_of({"x": Local(1)})
+    assert "state.x: " in str(error)
+    assert "cannot be found again by its name" in str(error)
+    assert "lastgood.register" in str(error)
+
+
+def test_a_value_that_contains_itself_is_named():
+    inner: dict = {}
+    inner["b"] = {"c": inner}
+    error = refusal_of({"a": inner})
+    assert error.path == "state.a.b.c"
+    assert "state.a.b.c contains itself." in str(error)
+
+
+def test_an_object_that_contains_itself_is_named():
+    point = Point(1)
+    point.y = (point,)
+    assert "state.y[0] contains itself" in str(refusal_of(point))
+
+
+WRAPS = {
+    "list": lambda v: [v],
+    "dict": lambda v: {"a": v},
+    "tuple": lambda v: (v,),
+    "odd dict": lambda v: {1: v},
+    "record": lambda v: Point(1, v),
+    "mixed": lambda v: [({1: Point(1, v)},)],
+}
+every_wrap = pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
+
+
+@every_wrap
+@pytest.mark.parametrize("depth", [300, 10_000])
+def test_values_that_nest_too_deep_are_refused(wrap, depth):
+    value: object = None
+    for _ in range(depth):
+        value = wrap(value)
+    error = refusal_of(value)
+    assert "values nest deeper than 200 levels" in str(error)
+    assert len(str(error)) < 400
+    _unravel(value)
+
+
+def _unravel(value):
+    """Take a deep value apart from the outside, so that freeing it does not recurse."""
+    while value is not None:
+        value = (
+            value.y
+            if type(value) is Point
+            else next(iter(value.values() if type(value) is dict else value))
+        )
+
+
+@every_wrap
+def test_200_levels_are_fine(wrap):
+    value: object = None
+    for _ in range(200 if wrap is not WRAPS["mixed"] else 50):
+        value = wrap(value)
+    assert codec.unpack(codec.pack(value)) == value
+    assert codec.loads_text(codec.dumps_text(value)) == value
+
+
+def test_dropping_keeps_the_rest_and_reports_each_loss():
+    encoder = dropping.encoder()
+    state = {
+        "a": 1,
+        "f": len,
+        "items": [1, len, {"x": (2, len)}],
+        "p": Point(1, len),
+        "s": {3, len},
+    }
+    packed = encoder.pack(state)
+    kept = dropping.unpack(packed)
+    assert kept["items"] == [1, {"x": (2,)}]
+    assert kept["s"] == {3}
+    assert kept["p"].x == 1
+    assert kept["p"].y is None  # its plain default
+    assert "f" not in kept
+    assert [loss.path for loss in encoder.losses] == [
+        "state.f",
+        "state.items[1]",
+        "state.items[2].x[1]",
+        "state.p.y",
+        *[loss.path for loss in encoder.losses if loss.path.startswith("state.s")],
+    ]
+    assert encoder.losses[0].type_name == "builtin_function_or_method"
+    assert "a function cannot be stored (len)" in encoder.losses[0].reason
+
+
+def test_dropping_leaves_out_elements_and_items():
+    encoder = dropping.encoder()
+    assert encoder.pack_each([1, len, 2], ("items",)) == [b"\x01", b"\x02"]
+    assert encoder.pack_items([("a", 1), ("b", len)], ("map",)) == [b"\xa1a\x01"]
+    assert [loss.path for loss in encoder.losses] == ["state.items[1]", "state.map.b"]
+
+
+def test_dropping_the_whole_value_is_told():
+    encoder = dropping.encoder()
+    assert encoder.pack(len) is DROPPED
+    assert encoder.shape(len) is DROPPED
+    assert encoder.shape(Celsius(1), ("a",)) is DROPPED
+    with pytest.raises(SerializationError):
+        dropping.pack(len)
+
+
+def test_a_named_tuple_is_dropped_whole_because_it_cannot_lack_a_field():
+    encoder = dropping.encoder()
+    assert dropping.unpack(encoder.pack({"p": Pair(1, len), "q": 2})) == {"q": 2}
+    assert encoder.losses[0].path == "state.p.right"
+
+
+def test_dropping_cuts_a_cycle_and_a_depth():
+    loop: list = [1]
+    loop.append(loop)
+    encoder = dropping.encoder()
+    assert dropping.unpack(encoder.pack(loop)) == [1]
+    assert encoder.losses[0].path == "state[1]"
+    deep: list = []
+    for _ in range(400):
+        deep = [deep]
+    assert encoder.pack(deep) is not DROPPED
+    assert len(encoder.losses) == 2
+
+
+def test_raising_reports_no_losses_and_an_object_half_made_is_refused():
+    half = Order.__new__(Order)
+    assert "cannot be taken apart" in str(refusal_of({"order": half}))
