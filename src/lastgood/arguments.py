@@ -7,10 +7,11 @@ ValueError whose text names the option and the fix.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from lastgood.ids import check_name, new_id, read_id, show_id
-from lastgood.model import HEAD, Framework, Sentinel
+from lastgood.model import HEAD, Framework, Sentinel, micros
 
 _SLIPS = {
     "ttl": "ttl_seconds",
@@ -59,8 +60,8 @@ def step(index: int | None) -> int | None:
     """A step number."""
     if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
         raise TypeError(f"step_index must be an int, not {type(index).__name__}")
-    if index is not None and not 0 <= index < 1 << 63:
-        raise ValueError(f"step_index must be 0 or more, not {index}")
+    if index is not None and not 0 <= index < 1 << 62:
+        raise ValueError(f"step_index must be from 0 to 2**62, not {index}")
     return index
 
 
@@ -108,7 +109,7 @@ def cursor(after: str | None) -> int | None:
         return None
     if not isinstance(after, str) or not after.isdecimal():
         raise ValueError(f"after={after!r} is not a cursor. Pass page.next of the page before.")
-    return int(after)
+    return min(int(after), 1 << 62)
 
 
 def conflict_policy(value: str) -> None:
@@ -121,3 +122,15 @@ def expectation(value: str | None) -> None:
     """Whether a run is to find something."""
     if value not in (None, "new", "existing"):
         raise ValueError(f'expect must be "new" or "existing", not {value!r}')
+
+
+def name(value: str | None, what: str) -> str | None:
+    """A name to filter by, or none."""
+    return None if value is None else check_name(value, what)
+
+
+def instant(value: datetime | None, what: str) -> int | None:
+    """A time to filter by, in microseconds."""
+    if value is not None and not isinstance(value, datetime):
+        raise TypeError(f"{what} must be a datetime, not {type(value).__name__}")
+    return None if value is None else micros(value)

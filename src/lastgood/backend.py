@@ -95,7 +95,7 @@ class Backend(ABC):
         """Look, decide, write: one atomic unit. Gives back the writes with all keys filled in.
 
         - Two commits never see the same `Found` if one of them changes it.
-        - If a part's number is taken, decide again with `fresh=True`.
+        - If a part's number or a new branch's name is taken, decide again, saying so (see `commits.decided`).
         - If `decide` raises, nothing is written and the error propagates.
         """
 

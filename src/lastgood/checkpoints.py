@@ -95,8 +95,8 @@ def checksum_of(header: Header, root: bytes, codec: Codec = _PLAIN) -> bytes:
         str(getattr(header.framework, "value", header.framework)),
         micros(header.created_at),
         header.ttl_seconds,
-        pack_mapping(codec, header.agent_context, "context"),
-        pack_mapping(codec, header.metadata, "metadata"),
+        pack_mapping(codec, header.agent_context, "context")[0],
+        pack_mapping(codec, header.metadata, "metadata")[0],
         header.handoff_target,
         header.handoff_schema,
         pack_losses(header.losses),
@@ -104,11 +104,16 @@ def checksum_of(header: Header, root: bytes, codec: Codec = _PLAIN) -> bytes:
     return content_checksum(content, root)
 
 
-def pack_mapping(codec: Codec, values: Mapping[str, Any] | None, root: str) -> bytes:
-    """Context or metadata as stored; nothing takes no bytes."""
+def pack_mapping(
+    codec: Codec, values: Mapping[str, Any] | None, root: str
+) -> tuple[bytes, list[Loss]]:
+    """Context or metadata as stored (nothing takes no bytes), and what had to be left out."""
     if values is not None and not isinstance(values, Mapping):
         raise TypeError(f"{root} must be a mapping, not {type(values).__name__}")
-    return codec.pack(dict(values), root) if values else b""
+    encoder = codec.encoder(root)
+    data = encoder.pack(dict(values)) if values else b""
+    assert isinstance(data, bytes), "a dict can always be kept"
+    return data, encoder.losses
 
 
 def read_mapping(codec: Codec, data: bytes) -> dict[str, Any]:
@@ -197,8 +202,8 @@ class CheckpointBuilder:
             checkpoint_id=show_id(new_id()),
             schema_version=SCHEMA_VERSION,
             execution_state=build(_PLAIN, tree),
-            agent_context=read_mapping(_PLAIN, pack_mapping(_PLAIN, self._context, "context")),
-            metadata=read_mapping(_PLAIN, pack_mapping(_PLAIN, self._metadata, "metadata")),
+            agent_context=read_mapping(_PLAIN, pack_mapping(_PLAIN, self._context, "context")[0]),
+            metadata=read_mapping(_PLAIN, pack_mapping(_PLAIN, self._metadata, "metadata")[0]),
             created_at=datetime.now(UTC),
             expires_at=None,
             checksum="",

@@ -129,7 +129,7 @@ class Client(Opener):
             id=arguments.chosen_id(checkpoint_id),
             framework=arguments.framework(framework),
             step=arguments.step(step_index),
-            step_name=None if step_name is None else check_name(step_name, "step_name"),
+            step_name=arguments.name(step_name, "step_name"),
             ttl=seconds(ttl_seconds),
             context=context,
             metadata=arguments.merged(metadata, tags, SAVE_OPTIONS),
@@ -141,7 +141,7 @@ class Client(Opener):
             tenant=self._core.tenant,
             thread=thread,
             draft=self._core.draft(captured, about),
-            branch=None if branch is None else check_name(branch, "branch"),
+            branch=arguments.name(branch, "branch"),
             parent=parent,
             on_conflict=on_conflict,
             owner=self._core.options.user,
@@ -249,7 +249,7 @@ class Client(Opener):
         place = Place(
             session_id=arguments.session(session_id),
             agent_id=check_name(agent_id, "agent_id"),
-            branch=None if branch is None else check_name(branch, "branch"),
+            branch=arguments.name(branch, "branch"),
             expect=expect,
             ttl=seconds(ttl_seconds),
         )
@@ -296,11 +296,11 @@ class Client(Opener):
         """
         listing = Listing(
             thread=check_name(session_id, "session_id"),
-            agent=agent_id,
-            branch=branch,
-            step_name=step_name,
-            since=None if since is None else micros(since),
-            until=None if until is None else micros(until),
+            agent=arguments.name(agent_id, "agent_id"),
+            branch=arguments.name(branch, "branch"),
+            step_name=arguments.name(step_name, "step_name"),
+            since=arguments.instant(since, "since"),
+            until=arguments.instant(until, "until"),
             before=arguments.cursor(after),
             limit=arguments.limit(limit),
         )

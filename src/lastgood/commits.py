@@ -13,8 +13,8 @@ The rules of conflicts and heads live in `decide`s, once, for every backend.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
 
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
@@ -31,6 +31,8 @@ class Scope:
     ids: tuple[bytes, ...] = ()
     large: tuple[bytes, ...] = ()
     """Digests of large new pages, to be found again in the thread."""
+    run: bool = False
+    """Whether the lane's newest run is wanted."""
     heads_at: bytes = b""
     """A checkpoint whose branches are wanted, with what each would fall back to without it."""
 
@@ -64,14 +66,15 @@ class Found:
         return self.thread if self.thread is not None and self.thread.live else None
 
 
-@dataclass(frozen=True, slots=True)
-class Writes:
+class Writes(NamedTuple):
     """What a commit changes; None and empty mean "leave as it is"."""
 
     thread: ThreadRow | None = None
     """Inserted when its key is 0 (in the place of a deleted one of that name), else updated."""
     lane: LaneRow | None = None
     branches: tuple[BranchRow, ...] = ()
+    opens: bool = False
+    """Whether the first of `branches` is new: its name must not be taken."""
     run: RunRow | None = None
     checkpoint: CheckpointRow | None = None
     slots: tuple[Slot, ...] = ()
@@ -85,13 +88,35 @@ class Writes:
 
     def bound(self, thread: int) -> Writes:
         """The same with the key of a new thread filled in everywhere."""
-        return replace(
-            self,
-            lane=self.lane and self.lane.bound(thread),
-            branches=tuple(branch.bound(thread) for branch in self.branches),
-            run=self.run and self.run.bound(thread),
-            checkpoint=self.checkpoint and self.checkpoint.bound(thread),
+        return self._replace(
+            lane=self.lane and self.lane._replace(thread=thread),
+            branches=tuple(branch._replace(thread=thread) for branch in self.branches),
+            run=self.run and self.run._replace(thread=thread),
+            checkpoint=self.checkpoint and self.checkpoint._replace(thread=thread),
         )
+
+
+Taken = frozenset[Literal["stream", "branch"]]
+NOTHING: Taken = frozenset()
+
+
+class Writable(Protocol):
+    """Rows that a commit can look at and ask whether a decision can be carried out."""
+
+    def look(self, scope: Scope) -> Found: ...
+    def taken(self, writes: Writes) -> Taken: ...
+
+
+def decided(rows: Writable, intent: Intent) -> Writes:
+    """Look and decide; whatever is refused is refused here, before the first write."""
+    found = rows.look(intent.scope)
+    taken = NOTHING
+    while True:
+        writes = intent.decide(found, taken)
+        also = rows.taken(writes) - taken
+        if not also:
+            return writes
+        taken |= also
 
 
 class Intent(Protocol):
@@ -100,9 +125,10 @@ class Intent(Protocol):
     @property
     def scope(self) -> Scope: ...
 
-    def decide(self, found: Found, *, fresh: bool) -> Writes:
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         """What to write, given what was found; raises a LastgoodError to write nothing.
 
-        With `fresh`, no stream of the base may grow: its next number was taken.
+        `taken` holds "stream" when the next number of a stream that an earlier answer wanted to
+        grow is there already, "branch" when the name of its new branch is.
         """
         ...

@@ -23,7 +23,7 @@ from lastgood.checkpoints import (
     read_losses,
     read_mapping,
 )
-from lastgood.codec import Codec, Dropped, Encoder
+from lastgood.codec import Codec, Dropped, Encoder, Loss
 from lastgood.commits import Scope
 from lastgood.driver import Pulse
 from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError, SerializationError
@@ -65,7 +65,7 @@ class Captured:
     """A state as it was at one moment, encoded."""
 
     tree: Node
-    losses: bytes
+    losses: tuple[Loss, ...]
     base: bytes = b""
     stored: Stored | None = None
 
@@ -132,11 +132,13 @@ class Core:
                 path="state",
                 hint="Keep large files outside and store their addresses, or raise the limit.",
             )
-        losses = pack_losses(encoder.losses)
+        losses = tuple(dict.fromkeys(encoder.losses))
         return Captured(made, losses, base if stored else b"", stored)
 
     def draft(self, captured: Captured, about: About) -> Draft:
         """A checkpoint on its way: the captured state and what is said about it."""
+        context, lost = pack_mapping(self.codec, about.context, "context")
+        metadata, also_lost = pack_mapping(self.codec, about.metadata, "metadata")
         return Draft(
             id=about.id or new_id(),
             agent=about.agent,
@@ -145,19 +147,20 @@ class Core:
             step_name=about.step_name,
             created_at=about.created_at or time.time_ns() // 1000,
             ttl=about.ttl,
-            context=pack_mapping(self.codec, about.context, "context"),
-            metadata=pack_mapping(self.codec, about.metadata, "metadata"),
-            losses=captured.losses,
+            context=context,
+            metadata=metadata,
+            losses=pack_losses((*captured.losses, *lost, *also_lost)),
             tree=captured.tree,
             base=captured.base,
             stored=captured.stored,
             target=about.target,
             schema=about.schema,
+            chosen=bool(about.id),
         )
 
     def copy_draft(self, source: CheckpointRow, about: About) -> Draft:
         """A checkpoint that has the same state as a stored one, and shares its pages."""
-        draft = self.draft(Captured(Leaf(b""), source.losses), about)
+        draft = self.draft(Captured(Leaf(b""), read_losses(source.losses)), about)
         return replace(draft, tree=source)
 
     def put_intent(self, made: Checkpoint) -> Save:
@@ -212,12 +215,14 @@ class Core:
         draft = intent.draft
         if isinstance(draft.tree, Leaf | CheckpointRow) or draft.stored is not None:
             return intent
-        scope = replace(intent.scope, ids=(), large=())
-        tip = (await self.backend.look(scope)).tip
-        if tip is None:
+        named = intent.parent if isinstance(intent.parent, bytes) else b""
+        scope = replace(intent.scope, ids=(named,) if named else (), large=())
+        found = await self.backend.look(scope)
+        row = found.rows.get(named) or found.tip
+        if row is None or found.live is None or row.thread != found.live.thread:
             return intent
-        stored = await self.stored(tip)
-        laid = replace(draft, tree=rebased(draft.tree, stored.tree), base=tip.id, stored=stored)
+        stored = await self.stored(row)
+        laid = replace(draft, tree=rebased(draft.tree, stored.tree), base=row.id, stored=stored)
         return replace(intent, draft=laid)
 
     async def on_parents_branch(self, intent: Save) -> Save:

@@ -94,6 +94,14 @@ class _Job:
         except BaseException as error:  # noqa: BLE001 - it belongs to the awaiting task
             self.wait, self.error = None, error
 
+    def settle(self) -> None:
+        """Wait for the commit; what it raises is for the operation to see."""
+        try:
+            assert self.wait is not None
+            self.wait.settle()
+        except BaseException as error:  # noqa: BLE001 - this thread serves others too
+            self.wait, self.error = None, error
+
     def deliver(self) -> None:
         """On the loop: hand over the outcome, unless nobody waits for it any more."""
         if self.future.done():
@@ -148,12 +156,12 @@ def _complete(jobs: list[_Job]) -> None:
     """Advance jobs side by side, so that what they commit is committed together."""
     while jobs:
         for job in jobs:
-            job.advance()
+            if job.error is None:
+                job.advance()
         _deliver([job for job in jobs if job.wait is None])
         jobs = [job for job in jobs if job.wait is not None]
         for job in jobs:
-            assert job.wait is not None
-            job.wait.settle()
+            job.settle()
 
 
 def _deliver(jobs: list[_Job]) -> None:

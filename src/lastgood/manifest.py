@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import ormsgpack
@@ -24,7 +24,7 @@ from lastgood.codec import LIST, Family, Shape, skip
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.pages import SLICE
 from lastgood.splitting import INLINE, from_elements
-from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence
+from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence, moved
 
 _LEAF, _FIELDS, _SEQUENCE = 0, 1, 2
 _INLINE, _SPLIT = b"\x00", b"\x01"
@@ -136,7 +136,7 @@ class _Planner:
         if isinstance(node, Fields):
             children = {key: self.place(child, home) for key, child in node.children.items()}
             changed = any(children[key] is not node.children[key] for key in children)
-            return replace(node, children=children) if changed else node
+            return moved(node, children=children) if changed else node
         if not isinstance(node, Sequence) or not _has_fresh(node):
             return node
         slot = self._home(node.home if home is None else home)
@@ -148,7 +148,7 @@ class _Planner:
             else:
                 for page in place.pages:
                     _add(places, self._store(page, slot))
-        return replace(node, places=tuple(places), nested=nested, home=slot)
+        return moved(node, places=tuple(places), nested=nested, home=slot)
 
     def _home(self, wanted: int | None) -> int:
         if wanted is not None and self.slots[wanted].next and not self._taken(wanted):
@@ -195,10 +195,10 @@ class _Planner:
     def compacted(self, tree: Node) -> Node:
         """Renumber the slots that are still in use."""
         kept = sorted(_used(tree) | {part.slot for part in self.parts})
-        moved = {old: new for new, old in enumerate(kept)}
+        numbers = {old: new for new, old in enumerate(kept)}
         self.slots = [self.slots[old] for old in kept]
-        self.parts = [part._replace(slot=moved[part.slot]) for part in self.parts]
-        return _renumbered(tree, moved)
+        self.parts = [part._replace(slot=numbers[part.slot]) for part in self.parts]
+        return _renumbered(tree, numbers)
 
 
 def _has_fresh(node: Node) -> bool:
@@ -227,17 +227,17 @@ def _used(node: Node) -> set[int]:
     return own.union({node.home} if node.home is not None else (), *map(_used, node.nested))
 
 
-def _renumbered(node: Node, moved: dict[int, int]) -> Node:
+def _renumbered(node: Node, numbers: dict[int, int]) -> Node:
     if isinstance(node, Fields):
-        below = {key: _renumbered(child, moved) for key, child in node.children.items()}
-        return replace(node, children=below)
+        below = {key: _renumbered(child, numbers) for key, child in node.children.items()}
+        return moved(node, children=below)
     if not isinstance(node, Sequence):
         return node
-    return replace(
+    return moved(
         node,
-        places=tuple(p._replace(slot=moved[p.slot]) for p in node.places if isinstance(p, Extent)),
-        home=None if node.home is None else moved[node.home],
-        nested=tuple(_renumbered(child, moved) for child in node.nested),
+        places=tuple(p._replace(slot=numbers[p.slot]) for p in node.places if isinstance(p, Extent)),
+        home=None if node.home is None else numbers[node.home],
+        nested=tuple(_renumbered(child, numbers) for child in node.nested),
     )
 
 

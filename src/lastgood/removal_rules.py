@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from lastgood.commits import Found, Scope, Writes
+from lastgood.commits import NOTHING, Found, Scope, Taken, Writes
 from lastgood.rows import DELETED
 
 
@@ -20,16 +20,16 @@ class Expire:
     def scope(self) -> Scope:
         return Scope(self.tenant, self.thread, ids=(self.id,), heads_at=self.id)
 
-    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         row = found.rows.get(self.id)
         thread = found.live
         if row is None or thread is None or row.thread != thread.thread:
             return Writes(answer=False)
         newest = b"" if thread.newest == row.id else thread.newest
         return Writes(
-            thread=replace(thread, count=thread.count - 1, newest=newest),
+            thread=thread._replace(count=thread.count - 1, newest=newest),
             branches=tuple(
-                replace(branch, head=tip.id if tip else b"") for branch, tip in found.fallbacks
+                branch._replace(head=tip.id if tip else b"") for branch, tip in found.fallbacks
             ),
             removed=(row,),
             answer=not row.expired(max(found.now, thread.updated_at)),
@@ -47,12 +47,11 @@ class Delete:
     def scope(self) -> Scope:
         return Scope(self.tenant, self.thread)
 
-    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         thread = found.live
         if thread is None:
             return Writes(answer=False)
-        tombstone = replace(
-            thread,
+        tombstone = thread._replace(
             state=DELETED,
             title="",
             owner=None,

@@ -1,18 +1,15 @@
 """The rows that every backend keeps, and the seal that each carries.
 
-A row is a frozen dataclass whose fields, in order, are its stored columns; `columns()` gives them
-with the seal at the end, `read()` takes them back and raises CheckpointIntegrityError when they
-were changed by anything but us. Rows know no SQL and no store. A thread key of 0 means "the thread
-that this commit opens": `bound()` fills it in.
+A row is a named tuple whose fields, in order, are its stored columns; `sealed` gives them with the
+seal at the end, `unsealed` takes them back and raises CheckpointIntegrityError when they were
+changed by anything but us. Rows know no SQL and no store. A thread key of 0 means "the thread that
+this commit opens".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
-from operator import attrgetter
-from typing import ClassVar, Self
+from typing import NamedTuple, TypeVar
 
 import ormsgpack
 
@@ -24,51 +21,9 @@ from lastgood.manifest import Slot
 LIVE, DELETED = 0, 1
 
 
-@lru_cache(maxsize=None)
-def _getter(cls: type) -> attrgetter[tuple[object, ...]]:
-    return attrgetter(*(field.name for field in fields(cls)))
-
-
-class Row:
-    """What all rows share."""
-
-    __slots__ = ()
-    table: ClassVar[str]
-
-    def columns(self) -> tuple[object, ...]:
-        """The values to store, seal last."""
-        values = _getter(type(self))(self)
-        return (*values, seal(self.table, values))
-
-    @classmethod
-    def read(cls, columns: Sequence[object]) -> Self:
-        """The row behind stored values."""
-        try:
-            intact = seal(cls.table, tuple(columns[:-1])) == columns[-1]
-        except TypeError:
-            intact = False
-        if not intact:
-            raise CheckpointIntegrityError(
-                f"a stored {cls.table} row was changed outside of Lastgood: {columns[:3]!r:.120}",
-                hint="Run a verify to see what else is damaged, and restore from a copy.",
-            )
-        return cls(*columns[:-1])
-
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """Column names in stored order, seal last."""
-        return (*(field.name for field in fields(cls)), "seal")  # type: ignore[arg-type]
-
-    def bound(self, thread: int) -> Self:
-        """The row with the key of its thread filled in."""
-        return replace(self, thread=thread)  # type: ignore[type-var, call-arg]
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadRow(Row):
+class ThreadRow(NamedTuple):
     """One incarnation of a thread. `lanes`, `branches` and `count` say what else must be there."""
 
-    table: ClassVar[str] = "thread"
     thread: int
     tenant: str
     name: str
@@ -91,33 +46,27 @@ class ThreadRow(Row):
         return self.state == LIVE
 
 
-@dataclass(frozen=True, slots=True)
-class LaneRow(Row):
+class LaneRow(NamedTuple):
     """An agent's lane in a thread, and the branch that it follows."""
 
-    table: ClassVar[str] = "lane"
     thread: int
     number: int
     agent: str
     current: str
 
 
-@dataclass(frozen=True, slots=True)
-class BranchRow(Row):
+class BranchRow(NamedTuple):
     """A named line and its newest checkpoint; an empty head means that all of it is gone."""
 
-    table: ClassVar[str] = "branch"
     thread: int
     lane: int
     name: str
     head: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow(Row):
+class RunRow(NamedTuple):
     """One unit of work on a lane; `closed` when it was left without an error."""
 
-    table: ClassVar[str] = "run"
     thread: int
     lane: int
     id: bytes
@@ -132,11 +81,9 @@ class RunRow(Row):
     result: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointRow(Row):
+class CheckpointRow(NamedTuple):
     """One immutable snapshot without its pages. Only `parent_gone` ever changes."""
 
-    table: ClassVar[str] = "checkpoint"
     thread: int
     seq: int
     id: bytes
@@ -165,22 +112,7 @@ class CheckpointRow(Row):
 
     def checksum(self, agent: str) -> bytes:
         """The public checksum; the agent's name is in the lane's row."""
-        content = (
-            self.id,
-            agent,
-            self.parent,
-            self.step,
-            self.step_name,
-            self.framework,
-            self.created_at,
-            self.ttl,
-            self.context,
-            self.metadata,
-            self.target,
-            self.schema,
-            self.losses,
-        )
-        return content_checksum(content, self.root)
+        return content_checksum(content_of(self, agent), self.root)
 
     def chained(self, agent: str) -> bytes:
         """The digest that this row must carry."""
@@ -192,6 +124,57 @@ class CheckpointRow(Row):
     @property
     def label(self) -> str:
         return show_id(self.id)
+
+
+Row = ThreadRow | LaneRow | BranchRow | RunRow | CheckpointRow
+R = TypeVar("R", ThreadRow, LaneRow, BranchRow, RunRow, CheckpointRow)
+
+TABLES: dict[type, str] = {
+    ThreadRow: "thread",
+    LaneRow: "lane",
+    BranchRow: "branch",
+    RunRow: "run",
+    CheckpointRow: "checkpoint",
+}
+
+
+def sealed(row: Row) -> tuple[object, ...]:
+    """The values to store, seal last."""
+    return (*row, seal(TABLES[type(row)], tuple(row)))
+
+
+def unsealed(cls: type[R], columns: Sequence[object]) -> R:
+    """The row behind stored values."""
+    row = cls._make(columns[:-1])
+    try:
+        intact = seal(TABLES[cls], tuple(row)) == columns[-1]
+    except TypeError:
+        intact = False
+    if not intact:
+        raise CheckpointIntegrityError(
+            f"a stored {TABLES[cls]} row was changed outside of Lastgood: {columns[:3]!r:.120}",
+            hint="Restore from a copy of the store, or go on without this thread.",
+        )
+    return row
+
+
+def content_of(row: CheckpointRow, agent: str) -> tuple[object, ...]:
+    """The fields that the checksum covers, besides the content root."""
+    return (
+        row.id,
+        agent,
+        row.parent,
+        row.step,
+        row.step_name,
+        row.framework,
+        row.created_at,
+        row.ttl,
+        row.context,
+        row.metadata,
+        row.target,
+        row.schema,
+        row.losses,
+    )
 
 
 def pack_slots(slots: Sequence[Slot]) -> bytes:

@@ -6,11 +6,11 @@ same ones. Runs and removal have theirs in `run_rules` and `removal_rules`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lastgood import manifest
-from lastgood.commits import Found, Scope, Writes
+from lastgood.commits import NOTHING, Found, Scope, Taken, Writes
 from lastgood.errors import (
     CheckpointConflictError,
     CheckpointExpiredError,
@@ -48,6 +48,8 @@ class Draft:
     """What the tree was diffed against, and under which checkpoint's id."""
     target: str | None = None
     schema: str | None = None
+    chosen: bool = False
+    """Whether the caller chose the id: then it may be there already."""
 
 
 class Line(NamedTuple):
@@ -82,7 +84,7 @@ class Save:
     def scope(self) -> Scope:
         draft = self.draft
         parent = self.parent if isinstance(self.parent, bytes) else b""
-        wanted = dict.fromkeys((draft.id, parent, draft.base, *self.known))
+        wanted = dict.fromkeys((draft.id if draft.chosen else b"", parent, draft.base, *self.known))
         tree = draft.tree
         return Scope(
             tenant=self.tenant,
@@ -93,13 +95,13 @@ class Save:
             large=() if isinstance(tree, CheckpointRow) else tuple(manifest.large_pages(tree)),
         )
 
-    def decide(self, found: Found, *, fresh: bool) -> Writes:
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         check_holder(self.holder, found, self.thread)
         again = found.rows.get(self.draft.id)
         if again is not None:
             return Writes(answer=self._repeated(again, found))
-        line = self._line(found)
-        plan = _plan(self.draft, found, fresh=fresh)
+        line = self._line(found, self._aside(found, long="branch" in taken))
+        plan = _plan(self.draft, found, fresh="stream" in taken)
         thread = found.live or opened(self.tenant, self.thread, found, self.owner)
         lane = found.lane or LaneRow(thread.thread, thread.lanes + 1, self.draft.agent, line.branch)
         row = self._row(found, thread, lane, line, plan)
@@ -107,6 +109,7 @@ class Save:
             thread=_advanced(thread, found, line, row, plan),
             lane=_following(lane, found, line),
             branches=(BranchRow(thread.thread, lane.number, line.branch, row.id),),
+            opens=_opens(found, line),
             checkpoint=row,
             slots=plan.slots,
             parts=plan.parts,
@@ -118,17 +121,26 @@ class Save:
         draft = self.draft
         root = draft.tree.root if isinstance(draft.tree, CheckpointRow) else draft.tree.hash
         same = (again.root, again.context, again.metadata) == (root, draft.context, draft.metadata)
-        if same and found.agents.get(again.lane) == draft.agent:
+        here = found.live is not None and again.thread == found.live.thread
+        if same and here and found.agents.get(again.lane) == draft.agent:
             return again
         raise CheckpointConflictError(
-            f"checkpoint {again.label} exists already, with other content, "
-            f"as {self.thread}@{again.seq}.",
+            f"checkpoint {again.label} exists already, with other content or in another place.",
             hint="Leave checkpoint_id out to get a new id, or save the same content again.",
         )
 
-    def _line(self, found: Found) -> Line:
-        name = self.branch or (found.lane.current if found.lane else MAIN)
-        aside = f"{name}-{self.draft.id.hex()[-6:]}"
+    def _aside(self, found: Found, *, long: bool) -> str:
+        """The name of a line beside the one it leaves; the whole id if the short one is taken."""
+        parent = found.rows.get(self.parent) if isinstance(self.parent, bytes) else None
+        stem = parent.branch if parent and not self.takeover else self._name(found)
+        digits = self.draft.id.hex()
+        return f"{stem[:200]}-{digits if long else digits[-6:]}"
+
+    def _name(self, found: Found) -> str:
+        return self.branch or (found.lane.current if found.lane else MAIN)
+
+    def _line(self, found: Found, aside: str) -> Line:
+        name = self._name(found)
         if found.head is not None and found.head.id in self.known:
             return Line(found.head, name, current=False)
         if self.takeover:
@@ -138,7 +150,7 @@ class Save:
             return Line(found.tip, name, current=found.lane is None)
         if self.parent is None:
             return self._root(found, name, aside)
-        return self._child(found, self._parent(found), name)
+        return self._child(found, self._parent(found), name, aside)
 
     def _root(self, found: Found, name: str, aside: str) -> Line:
         """Start a lane, or start it over: the old line stays, the new root becomes current."""
@@ -148,7 +160,7 @@ class Save:
             raise self._stale(found, None)
         return Line(None, aside if found.branch else name, current=True)
 
-    def _child(self, found: Found, parent: CheckpointRow, name: str) -> Line:
+    def _child(self, found: Found, parent: CheckpointRow, name: str, aside: str) -> Line:
         heads = [row.id for row in (found.head, found.tip) if row is not None]
         if found.lane is None or not heads:
             return Line(parent, name, current=found.lane is None)
@@ -158,7 +170,7 @@ class Save:
             return Line(parent, name, current=False)
         if self.on_conflict == "reject":
             raise self._stale(found, parent)
-        return Line(parent, f"{parent.branch}-{self.draft.id.hex()[-6:]}", current=False)
+        return Line(parent, aside, current=False)
 
     def _parent(self, found: Found) -> CheckpointRow:
         assert isinstance(self.parent, bytes)
@@ -228,7 +240,7 @@ class Save:
             manifest=plan.manifest,
             slots=pack_slots(plan.slots),
         )
-        return replace(row, digest=row.chained(draft.agent))
+        return row._replace(digest=row.chained(draft.agent))
 
 
 def _plan(draft: Draft, found: Found, *, fresh: bool) -> Plan:
@@ -257,23 +269,25 @@ def _expiry(
 def _advanced(
     thread: ThreadRow, found: Found, line: Line, row: CheckpointRow, plan: Plan
 ) -> ThreadRow:
-    opens = found.branch is None or found.branch.name != line.branch
-    return replace(
-        thread,
+    return thread._replace(
         seq=row.seq,
         count=thread.count + 1,
         newest=row.id,
         lanes=thread.lanes + (found.lane is None),
-        branches=thread.branches + opens,
+        branches=thread.branches + _opens(found, line),
         size=thread.size + sum(len(p.data) for p in plan.parts) + len(row.manifest),
         last_step=row.step_name,
         updated_at=max(found.now, thread.updated_at),
     )
 
 
+def _opens(found: Found, line: Line) -> bool:
+    return found.branch is None or found.branch.name != line.branch
+
+
 def _following(lane: LaneRow, found: Found, line: Line) -> LaneRow | None:
     """The lane's row if it is new or follows another branch now."""
-    moved = replace(lane, current=line.branch) if line.current else lane
+    moved = lane._replace(current=line.branch) if line.current else lane
     return moved if found.lane != moved else None
 
 

@@ -6,10 +6,10 @@ while it is open goes on with it. Pure decisions, like `rules`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from lastgood.commits import Found, Scope, Writes
+from lastgood.commits import NOTHING, Found, Scope, Taken, Writes
 from lastgood.errors import CheckpointConflictError, CheckpointNotFoundError
 from lastgood.model import MAIN
 from lastgood.rows import LaneRow, RunRow, ThreadRow
@@ -34,16 +34,16 @@ class Enter:
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.tenant, self.thread, self.agent, self.branch)
+        return Scope(self.tenant, self.thread, self.agent, self.branch, run=True)
 
-    def decide(self, found: Found, *, fresh: bool) -> Writes:
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         self._check(found)
         first = self.initial if found.head is None else None
-        writes = first.decide(found, fresh=fresh) if first else self._existing(found)
+        writes = first.decide(found, taken) if first else self._existing(found)
         assert writes.thread is not None
         lane = writes.lane or found.lane
         assert lane is not None
-        return replace(writes, run=self._run(found, lane), answer=writes.answer or found.tip)
+        return writes._replace(run=self._run(found, lane), answer=writes.answer or found.tip)
 
     def _check(self, found: Found) -> None:
         where = f"{self.thread}/{self.agent}"
@@ -63,13 +63,13 @@ class Enter:
         if found.lane is not None:
             return Writes(thread=_touched(thread, found))
         lane = LaneRow(thread.thread, thread.lanes + 1, self.agent, self.branch or MAIN)
-        return Writes(thread=_touched(replace(thread, lanes=lane.number), found), lane=lane)
+        return Writes(thread=_touched(thread._replace(lanes=lane.number), found), lane=lane)
 
     def _run(self, found: Found, lane: LaneRow) -> RunRow:
         last = found.run
         if last is not None and not last.closed:
-            return replace(
-                last, status="running", attempt=last.attempt + 1, beat_at=found.now, error=None
+            return last._replace(
+                status="running", attempt=last.attempt + 1, beat_at=found.now, error=None
             )
         return RunRow(
             thread=lane.thread,
@@ -88,7 +88,7 @@ class Enter:
 
 
 def _touched(thread: ThreadRow, found: Found) -> ThreadRow:
-    return replace(thread, updated_at=max(found.now, thread.updated_at))
+    return thread._replace(updated_at=max(found.now, thread.updated_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +107,14 @@ class Leave:
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.tenant, self.thread, self.agent)
+        return Scope(self.tenant, self.thread, self.agent, run=True)
 
-    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         run = found.run
         if run is None or run.id != self.run:
             return Writes()
         return Writes(
-            run=replace(
-                run,
+            run=run._replace(
                 status=self.status,
                 closed=int(self.closed),
                 beat_at=found.now,
@@ -137,13 +136,13 @@ class Beat:
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.tenant, self.thread, self.agent)
+        return Scope(self.tenant, self.thread, self.agent, run=True)
 
-    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         run = found.run
         if run is None or run.id != self.run or run.status != "running":
             return Writes()
-        return Writes(run=replace(run, beat_at=found.now))
+        return Writes(run=run._replace(beat_at=found.now))
 
 
 def status_of(run: RunRow | None, now: int, stale_after: float) -> str:

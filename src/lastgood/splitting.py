@@ -98,6 +98,8 @@ def _elements(site: _Site) -> Node | Dropped:
     items = site.shape.family is Family.MAP
     pack = site.encoder.pack_items if items else site.encoder.pack_each
     encoded = pack(site.shape.content, site.path)
+    if len(encoded) != len(site.shape.content):
+        site = _without_lost(site)
     body = b"".join(encoded)
     if len(body) < INLINE:
         leaf = _small(site, encoded, body)
@@ -135,11 +137,23 @@ def _small(site: _Site, encoded: list[bytes], body: bytes) -> Leaf | Dropped | N
     return Leaf(data) if len(data) <= INLINE else None
 
 
+def _without_lost(site: _Site) -> _Site:
+    """After a loss: the content that was kept, so that positions fit the encodings again."""
+    items = site.shape.family is Family.MAP
+    kept = [v for v in site.shape.content if _keeps(site.encoder, v[1] if items else v)]
+    return replace(site, shape=replace(site.shape, content=kept))
+
+
+def _keeps(encoder: Encoder, value: object) -> bool:
+    known = len(encoder.losses)
+    kept = not isinstance(encoder.pack(value), Dropped)
+    del encoder.losses[known:]
+    return kept
+
+
 def _take_apart(site: _Site, encoded: list[bytes]) -> tuple[Node, ...]:
     """Replace each huge element by a token with its hash; give the nodes in order."""
     content: Items[object] = site.shape.content
-    if len(content) != len(encoded):
-        return ()  # some were dropped: the positions no longer tell which
     old = site.known.nested if site.known else ()
     stored = {node.hash: node for node in old}
     nested: list[Node] = []
@@ -248,6 +262,8 @@ def _places(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[
 def appended(encoder: Encoder, known: Sequence, items: Items[object], path: Path) -> Sequence:
     """A list with items at its end, without looking at what is in it already."""
     encoded = encoder.pack_each(items, path)
+    if len(encoded) != len(items):
+        items = [item for item in items if _keeps(encoder, item)]
     nested = known.nested
     for index, data in enumerate(encoded):
         if len(data) > SLICE:

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lastgood import pages
 from lastgood.codec import Family
@@ -114,6 +114,16 @@ def _trailer(count: int, kind: int, extra: bytes, sort: bytes) -> bytes:
     return extra + len(extra).to_bytes(4) + count.to_bytes(8) + kind.to_bytes(1) + sort
 
 
+N = TypeVar("N", Fields, Sequence)
+
+
+def moved(node: N, **changes: object) -> N:
+    """The same value stored elsewhere. Keeps the hash if it was computed: it is the value's."""
+    other = object.__new__(type(node))
+    other.__dict__.update(node.__dict__, **changes)
+    return other
+
+
 def cut_places(places: tuple[Place, ...], first: int, count: int) -> list[Place]:
     """The places of `count` pages from page number `first` of a sequence on."""
     found: list[Place] = []
@@ -161,7 +171,7 @@ def extents(node: Node) -> Iterator[Extent]:
 def filled(node: Node, ranges: Iterator[list[bytes]]) -> Node:
     """The tree with its pages read in; `ranges` follows the order of `extents`."""
     if isinstance(node, Fields):
-        return replace(node, children={k: filled(c, ranges) for k, c in node.children.items()})
+        return moved(node, children={k: filled(c, ranges) for k, c in node.children.items()})
     if not isinstance(node, Sequence):
         return node
     chunks = tuple(

@@ -7,8 +7,8 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import cached_property
-from pathlib import PurePosixPath, PureWindowsPath
 from pathlib import Path as RealPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -221,7 +221,7 @@ SAMPLES: dict[str, object] = {
     "counter odd keys": Counter([1, 1, (2,)]),
     "ordered": OrderedDict([("b", 1), ("a", 2)]),
     "ordered odd keys": OrderedDict([(2, 1), (1, 2)]),
-    "naive": datetime(2024, 2, 29, 12, 30, 1, 5),
+    "naive": datetime(2024, 2, 29, 12, 30, 1, 5),  # noqa: DTZ001
     "utc": datetime(2024, 1, 1, tzinfo=UTC),
     "offset": datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=-3, minutes=-30))),
     "named offset": datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=1), "CET")),
@@ -309,7 +309,13 @@ def _same_dict(a, b):
 
 def _same_array(a, b):
     equal = np.array_equal(a, b, equal_nan=a.dtype.kind in "fcmM")
-    return a.dtype == b.dtype and a.shape == b.shape and equal and b.flags.writeable
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and equal
+        and a.flags.writeable
+        and b.flags.writeable
+    )
 
 
 def _same_zoned(a, b):

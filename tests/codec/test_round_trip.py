@@ -9,7 +9,7 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
-from codec_samples import SAMPLES, Outer, Frozen, Pair, Point, Word, calls, same
+from codec_samples import SAMPLES, Frozen, Outer, Pair, Point, Word, calls, same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -210,7 +210,14 @@ def test_nan_stays_nan_inside_containers():
 
 @pytest.mark.parametrize(
     "value",
-    [date.max, datetime.max, time.max, timedelta.min, Decimal("sNaN"), UUID(int=0)],
+    [
+        date.max,
+        datetime.max.replace(tzinfo=UTC),
+        time.max,
+        timedelta.min,
+        Decimal("sNaN"),
+        UUID(int=0),
+    ],
     ids=repr,
 )
 def test_the_ends_of_a_range_survive(value):

@@ -1,15 +1,17 @@
 """The default backend: one SQLite file, in WAL mode, synced at every commit.
 
-Many operations share one transaction when they come together (see `group`); each has a savepoint
-of its own. After a failure of the disk the whole batch is rolled back and each operation is run
-alone, because SQLite may already have undone the neighbours of the one that failed (measured with
-SQLITE_FULL). An operation is acknowledged only after COMMIT.
+Many operations share one transaction when they come together (see `group`). One that is refused is
+refused before its first write, so it leaves no trace in it. After a failure of the disk the whole
+batch is rolled back and each operation is run alone, because SQLite may already have undone the
+neighbours of the one that failed (measured with SQLITE_FULL). An operation is acknowledged only
+after COMMIT.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +22,10 @@ from typing import Any, Literal, TypeVar
 from lastgood.backend import Backend, Census, Durability, Extents, Listing, Located, ThreadEntry
 from lastgood.backends.group import Group, Ticket
 from lastgood.backends.sqlite_connection import Connect, Connections, plain_connect, translated
-from lastgood.backends.sqlite_rows import Rows, StreamTakenError
-from lastgood.commits import Found, Intent, Scope, Writes
-from lastgood.errors import LastgoodError, StorageError
+from lastgood.backends.sqlite_tables import SqliteTables
+from lastgood.backends.sqlite_writes import SqliteWriter
+from lastgood.commits import Found, Intent, Scope, Writes, decided
+from lastgood.errors import StorageError
 
 T = TypeVar("T")
 Failpoint = Callable[[str], None]
@@ -87,12 +90,12 @@ class SqliteBackend(Backend):
         with self._group.mutex, self._translating():
             self._connections.close()
 
-    def _read(self, work: Callable[[Rows], T]) -> T:
+    def _read(self, work: Callable[[SqliteTables], T]) -> T:
         """Run reads in one transaction, so that they see one moment."""
         with self._translating(), self._connections.reader() as connection:
             connection.execute("BEGIN")
             try:
-                return work(Rows(connection, self.now()))
+                return work(SqliteTables(connection, self.now()))
             finally:
                 if connection.in_transaction:
                     connection.execute("COMMIT")
@@ -112,7 +115,7 @@ class SqliteBackend(Backend):
             return
         try:
             outcomes = self._together(batch)
-        except (sqlite3.Error, LastgoodError):
+        except Exception:  # noqa: BLE001 - each is tried alone, and then tells why
             self._connections_reset()
             for ticket in batch:
                 self._alone(ticket)
@@ -124,37 +127,44 @@ class SqliteBackend(Backend):
         try:
             with self._translating():
                 ticket.succeed(self._transaction(ticket.intent))
-        except LastgoodError as error:
+        except Exception as error:  # noqa: BLE001 - the ticket's owner raises it
             if isinstance(error, StorageError):
                 self._connections_reset()
-            ticket.fail(error)
-        except (ValueError, TypeError) as error:
             ticket.fail(error)
 
     def _transaction(self, intent: Intent) -> Writes:
         with self._begun() as connection:
-            writes = self._carry_out(connection, intent)
+            rows = SqliteWriter(connection, self.now())
+            writes = self._write(rows, decided(rows, intent))
             self.failpoint("before-commit")
             connection.execute("COMMIT")
         self.failpoint("after-commit")
         return writes
 
     def _together(self, batch: list[Ticket]) -> list[Writes | Exception]:
-        """One transaction, a savepoint each: an operation that is refused undoes only itself."""
+        """One transaction for all; an operation that is refused has written nothing."""
         outcomes: list[Writes | Exception] = []
         with self._begun() as connection:
             for ticket in batch:
-                connection.execute("SAVEPOINT operation")
+                rows = SqliteWriter(connection, self.now())
                 try:
-                    outcomes.append(self._carry_out(connection, ticket.intent))
-                except (LastgoodError, ValueError, TypeError) as error:
-                    connection.execute("ROLLBACK TO operation")
+                    writes = decided(rows, ticket.intent)
+                except sqlite3.Error:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the ticket's owner raises it
                     outcomes.append(error)
-                connection.execute("RELEASE operation")
+                    continue
+                outcomes.append(self._write(rows, writes))
             self.failpoint("before-commit")
             connection.execute("COMMIT")
         self.failpoint("after-commit")
         return outcomes
+
+    def _write(self, rows: SqliteWriter, writes: Writes) -> Writes:
+        self.failpoint("before-write")
+        written = rows.write(writes)
+        self.failpoint("after-write")
+        return written
 
     @contextmanager
     def _begun(self) -> Iterator[Any]:
@@ -168,20 +178,6 @@ class SqliteBackend(Backend):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-
-    def _carry_out(self, connection: Any, intent: Intent) -> Writes:
-        rows = Rows(connection, self.now())
-        found = rows.look(intent.scope)
-        self.failpoint("before-write")
-        connection.execute("SAVEPOINT attempt")
-        try:
-            writes = rows.write(intent.decide(found, fresh=False))
-        except StreamTakenError:
-            connection.execute("ROLLBACK TO attempt")
-            writes = rows.write(intent.decide(found, fresh=True))
-        connection.execute("RELEASE attempt")
-        self.failpoint("after-write")
-        return writes
 
     def _connections_reset(self) -> None:
         """After the disk failed: never go on with the same handle."""
@@ -211,8 +207,27 @@ def _settle(ticket: Ticket, outcome: Writes | Exception) -> None:
 
 
 _ALL: weakref.WeakSet[SqliteBackend] = weakref.WeakSet()
+_HELD = threading.local()
+
+
+def _before_fork() -> None:
+    _HELD.backends = list(_ALL)
+    for backend in _HELD.backends:
+        backend.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for backend in _HELD.backends:
+        backend.after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    for backend in _HELD.backends:
+        backend.after_fork_in_child()
+
+
 os.register_at_fork(
-    before=lambda: [backend.before_fork() for backend in list(_ALL)],
-    after_in_parent=lambda: [backend.after_fork_in_parent() for backend in list(_ALL)],
-    after_in_child=lambda: [backend.after_fork_in_child() for backend in list(_ALL)],
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
 )

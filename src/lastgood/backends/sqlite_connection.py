@@ -99,11 +99,12 @@ class Connections:
         self._gate = threading.Condition()
         self._reading = 0
         self._frozen = False
+        self._prepared: tuple[int, int] | None = None
 
     def writer(self) -> Any:
         """The writing connection; the caller holds the group's mutex."""
         if self._writer is None:
-            self._writer = self._open(first=True)
+            self._writer = self._open()
         return self._writer
 
     def discard_writer(self) -> None:
@@ -121,7 +122,7 @@ class Connections:
             connection = self._idle.pop() if self._idle else None
         try:
             if connection is None:
-                connection = self._open(first=not Path(self.path).exists())
+                connection = self._open()
             yield connection
         finally:
             with self._gate:
@@ -130,8 +131,8 @@ class Connections:
                     self._idle.append(connection)
                 self._gate.notify_all()
 
-    def _open(self, *, first: bool) -> Any:
-        """Connect; whoever writes, or finds no file yet, also makes sure that it is ours."""
+    def _open(self) -> Any:
+        """Connect; the first connection to a file also makes sure that it is ours."""
         if Path(self.path).is_dir():
             raise BackendConnectionError(
                 f"{self.path} is a directory.", hint="Pass the path of a file in it."
@@ -141,12 +142,22 @@ class Connections:
             connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
-            if first:
+            identity = self._identity()
+            if identity is None or identity != self._prepared:
                 prepare(connection, self.path, patience=PATIENCE)
+                self._prepared = self._identity()
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file the path leads to: somebody may delete it and make another."""
+        try:
+            status = Path(self.path).stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     def close(self) -> None:
         """Close what is idle and the writer; the caller holds the group's mutex."""

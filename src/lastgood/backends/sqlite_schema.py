@@ -8,6 +8,8 @@ prefix `lastgood_`, so that an application may keep its own tables in the same f
   2.8 times the bytes of the change here, this 1.2 to 1.4 times.)
 - Thread and stream keys are AUTOINCREMENT, so they are never used twice: with a reused key a late
   writer could write into another tenant's thread.
+- A checkpoint's id is unique within a tenant, which the commit sees to; the index is not unique,
+  because one tenant's choice of an id must not be felt by another.
 - Threads are indexed twice, by (tenant, name) and by (name, tenant): that a thread is *not* there
   is believed only if both say so, because a damaged index page loses entries without a sound.
 """
@@ -51,7 +53,7 @@ CREATE TABLE lastgood_checkpoint (
     target TEXT, schema TEXT, source_lane INTEGER, losses BLOB NOT NULL, root BLOB NOT NULL,
     digest BLOB NOT NULL, size INTEGER NOT NULL, manifest BLOB NOT NULL, slots BLOB NOT NULL,
     seal BLOB NOT NULL);
-CREATE UNIQUE INDEX lastgood_checkpoint_id ON lastgood_checkpoint (id);
+CREATE INDEX lastgood_checkpoint_id ON lastgood_checkpoint (id);
 CREATE TABLE lastgood_stream (
     stream INTEGER PRIMARY KEY AUTOINCREMENT, thread INTEGER NOT NULL);
 CREATE INDEX lastgood_stream_thread ON lastgood_stream (thread);
@@ -80,13 +82,20 @@ FOREIGN = (
 
 
 def prepare(connection: Any, label: str, *, patience: float) -> None:
-    """Make a connection ours: WAL, tables, format. Safe for any number of processes at once."""
+    """Make sure that a file is ours: tables, format, WAL. Safe for many processes at once."""
     tables = _tables(connection)
     if "lastgood_meta" not in tables:
         _refuse_foreign(connection, tables, label)
         if not tables:
             connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-    _use_wal(connection, label, patience)
+        _use_wal(connection, label, patience)
+        _create(connection)
+    _check_format(connection, label)
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        _use_wal(connection, label, patience)
+
+
+def _create(connection: Any) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         if "lastgood_meta" not in _tables(connection):
@@ -96,7 +105,6 @@ def prepare(connection: Any, label: str, *, patience: float) -> None:
                 "INSERT INTO lastgood_meta VALUES (?, ?)",
                 [("format", str(FORMAT)), ("created_at", str(time.time_ns() // 1000))],
             )
-        _check_format(connection, label)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -54,14 +54,11 @@ def _storable(dtype: Any) -> bool:
 
 def _dtype(description: object) -> Any:
     _check(description)
-    dtype = _numpy().lib.format.descr_to_dtype(description)
-    if not _storable(dtype):
-        raise ValueError("not a dtype of plain data")
-    return dtype
+    return _numpy().lib.format.descr_to_dtype(description)
 
 
 def _check(description: object) -> None:
-    """Let only plain dtype strings through: numpy's own parser takes far more than those."""
+    """Let only strings of plain dtypes through: numpy's own parser takes objects, and far more."""
     if type(description) is str:
         if not _PLAIN.fullmatch(description):
             raise ValueError("not a plain dtype")

@@ -111,11 +111,16 @@ class Shape:
     content: Any
 
 
-@dataclass(frozen=True, slots=True)
 class Nested:
-    """A token that the paging layer leaves in a body for an element that is stored elsewhere."""
+    """A token that the paging layer leaves in a body for an element that is stored elsewhere.
 
-    digest: bytes
+    Not a dataclass, so that one can never be part of a stored value itself.
+    """
+
+    __slots__ = ("digest",)
+
+    def __init__(self, digest: bytes) -> None:
+        self.digest = digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,287 @@
+"""A store in this process: dicts under one lock. Encodes and seals like the rest.
+
+The reference for what the rules mean: no SQL, no file, the same rows and the same answers. Ends
+with the process; a forked child goes on with a copy of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lastgood.backend import (
+    Backend,
+    Census,
+    Durability,
+    Extents,
+    Listing,
+    Located,
+    ThreadEntry,
+)
+from lastgood.backends.tables import Tables, taken
+from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
+from lastgood.manifest import Slot, Spot
+from lastgood.pages import SLICE
+from lastgood.rows import (
+    BranchRow,
+    CheckpointRow,
+    LaneRow,
+    Row,
+    RunRow,
+    ThreadRow,
+    pack_slots,
+    sealed,
+    unsealed,
+)
+
+Columns = tuple[object, ...]
+
+
+class StoredPart(NamedTuple):
+    """A page and the seq of the save that brought it."""
+
+    born: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Shelves:
+    """Stored columns by key: what a file would hold."""
+
+    threads: dict[int, Columns] = field(default_factory=dict)
+    names: dict[tuple[str, str], int] = field(default_factory=dict)
+    lanes: dict[int, dict[str, Columns]] = field(default_factory=dict)
+    branches: dict[int, dict[tuple[int, str], Columns]] = field(default_factory=dict)
+    runs: dict[int, dict[tuple[int, int], Columns]] = field(default_factory=dict)
+    checkpoints: dict[int, dict[int, Columns]] = field(default_factory=dict)
+    ids: dict[bytes, dict[int, int]] = field(default_factory=dict)
+    streams: dict[int, int] = field(default_factory=dict)
+    parts: dict[Spot, StoredPart] = field(default_factory=dict)
+    large: dict[tuple[int, bytes], Spot] = field(default_factory=dict)
+    last_thread: int = 0
+    last_stream: int = 0
+
+
+class MemoryTables(Tables):
+    """Lookups in the shelves."""
+
+    def __init__(self, shelves: Shelves, clock: int) -> None:
+        self.shelves = shelves
+        self.clock = clock
+
+    def thread(self, tenant: str, name: str) -> ThreadRow | None:
+        key = self.shelves.names.get((tenant, name))
+        return None if key is None else self.thread_by_key(key)
+
+    def thread_by_key(self, key: int) -> ThreadRow | None:
+        found = self.shelves.threads.get(key)
+        return None if found is None else unsealed(ThreadRow, found)
+
+    def lane(self, thread: int, agent: str) -> LaneRow | None:
+        found = self.shelves.lanes.get(thread, {}).get(agent)
+        return None if found is None else unsealed(LaneRow, found)
+
+    def lanes(self, thread: int) -> list[LaneRow]:
+        return [unsealed(LaneRow, row) for row in self.shelves.lanes.get(thread, {}).values()]
+
+    def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
+        found = self.shelves.branches.get(thread, {}).get((lane, name))
+        return None if found is None else unsealed(BranchRow, found)
+
+    def branches(self, thread: int) -> list[BranchRow]:
+        return [unsealed(BranchRow, row) for row in self.shelves.branches.get(thread, {}).values()]
+
+    def checkpoint(self, thread: int, id: bytes) -> CheckpointRow | None:
+        return next((row for row in self.checkpoints(id) if row.thread == thread), None)
+
+    def checkpoints(self, id: bytes) -> list[CheckpointRow]:
+        places = self.shelves.ids.get(id, {}).items()
+        found = (self.shelves.checkpoints.get(thread, {}).get(seq) for thread, seq in places)
+        return [unsealed(CheckpointRow, columns) for columns in found if columns is not None]
+
+    def run(self, thread: int, lane: int) -> RunRow | None:
+        runs = self.shelves.runs.get(thread, {})
+        newest = max((number for of, number in runs if of == lane), default=None)
+        return None if newest is None else unsealed(RunRow, runs[lane, newest])
+
+    def newest_run(self, thread: int) -> RunRow | None:
+        runs = [unsealed(RunRow, row) for row in self.shelves.runs.get(thread, {}).values()]
+        return max(runs, key=lambda run: (run.started_at, run.number), default=None)
+
+    def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]:
+        found = self.shelves.large
+        return {d: found[thread, d] for d in digests if (thread, d) in found}
+
+    def scan(self, thread: int, lane: int | None, listing: Listing, now: int) -> list[CheckpointRow]:
+        kept: list[CheckpointRow] = []
+        for seq, columns in reversed(self.shelves.checkpoints.get(thread, {}).items()):
+            if listing.before is not None and seq >= listing.before:
+                continue
+            row = unsealed(CheckpointRow, columns)
+            if _wanted(row, lane, listing) and not row.expired(now):
+                kept.append(row)
+                if len(kept) == listing.limit:
+                    break
+        return kept
+
+
+def _wanted(row: CheckpointRow, lane: int | None, listing: Listing) -> bool:
+    tests = (
+        lane is None or lane in (row.lane, row.source_lane),
+        listing.branch is None or row.branch == listing.branch,
+        listing.step_name is None or row.step_name == listing.step_name,
+        listing.since is None or row.created_at >= listing.since,
+        listing.until is None or row.created_at < listing.until,
+    )
+    return all(tests)
+
+
+class MemoryWriter(MemoryTables):
+    """Changes to the shelves. Whatever can be refused is refused before the first change."""
+
+    def write(self, writes: Writes) -> Writes:
+        """Carry out what was decided; gives back the writes with their keys."""
+        if writes.wiped is not None:
+            self._wipe(writes.wiped)
+            return writes
+        if writes.thread is not None:
+            writes = self._thread(writes, writes.thread)
+        for row in (writes.lane, writes.run, *writes.branches):
+            if row is not None:
+                self._put(row)
+        if writes.checkpoint is not None:
+            writes = self._add(writes, writes.checkpoint)
+        for removed in writes.removed:
+            self._remove(removed)
+        return writes
+
+    def _thread(self, writes: Writes, thread: ThreadRow) -> Writes:
+        shelves = self.shelves
+        if thread.thread == 0:
+            shelves.last_thread += 1
+            thread = thread._replace(thread=shelves.last_thread)
+            shelves.threads.pop(shelves.names.get((thread.tenant, thread.name), 0), None)
+            shelves.names[thread.tenant, thread.name] = thread.thread
+            writes = writes.bound(thread.thread)._replace(thread=thread)
+        shelves.threads[thread.thread] = sealed(thread)
+        return writes
+
+    def _put(self, row: Row) -> None:
+        shelves, columns = self.shelves, sealed(row)
+        if isinstance(row, LaneRow):
+            shelves.lanes.setdefault(row.thread, {})[row.agent] = columns
+        elif isinstance(row, BranchRow):
+            shelves.branches.setdefault(row.thread, {})[row.lane, row.name] = columns
+        elif isinstance(row, RunRow):
+            shelves.runs.setdefault(row.thread, {})[row.lane, row.number] = columns
+        elif isinstance(row, CheckpointRow):
+            shelves.checkpoints.setdefault(row.thread, {})[row.seq] = columns
+            shelves.ids.setdefault(row.id, {})[row.thread] = row.seq
+
+    def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
+        slots = tuple(self._stream(row.thread, slot) for slot in writes.slots)
+        row = row._replace(slots=pack_slots(slots))
+        for part in writes.parts:
+            spot = Spot(slots[part.slot].stream, part.number)
+            self.shelves.parts[spot] = StoredPart(row.seq, part.data)
+            if len(part.data) >= SLICE:
+                self.shelves.large[row.thread, part.digest] = spot
+        self._put(row)
+        return writes._replace(checkpoint=row, slots=slots)
+
+    def _stream(self, thread: int, slot: Slot) -> Slot:
+        if slot.stream:
+            return slot
+        self.shelves.last_stream += 1
+        self.shelves.streams[self.shelves.last_stream] = thread
+        return slot._replace(stream=self.shelves.last_stream)
+
+    def taken(self, writes: Writes) -> Taken:
+        return taken(self, writes, self.shelves.parts.__contains__)
+
+    def _remove(self, row: CheckpointRow) -> None:
+        for columns in list(self.shelves.checkpoints[row.thread].values()):
+            child = unsealed(CheckpointRow, columns)
+            if child.parent == row.id:
+                self._put(child._replace(parent_gone=1))
+        del self.shelves.checkpoints[row.thread][row.seq]
+        del self.shelves.ids[row.id][row.thread]
+
+    def _wipe(self, tombstone: ThreadRow) -> None:
+        shelves, key = self.shelves, tombstone.thread
+        for columns in shelves.checkpoints.pop(key, {}).values():
+            del shelves.ids[unsealed(CheckpointRow, columns).id][key]
+        gone = {stream for stream, thread in shelves.streams.items() if thread == key}
+        shelves.streams = {s: t for s, t in shelves.streams.items() if t != key}
+        shelves.parts = {spot: p for spot, p in shelves.parts.items() if spot.stream not in gone}
+        shelves.large = {k: spot for k, spot in shelves.large.items() if k[0] != key}
+        for table in (shelves.lanes, shelves.branches, shelves.runs):
+            table.pop(key, None)  # type: ignore[attr-defined]
+        shelves.threads[key] = sealed(tombstone)
+
+
+class MemoryBackend(Backend):
+    """A store that lives as long as this object."""
+
+    blocking = True
+    url = "memory:"
+    durability: Durability = "none"
+
+    def __init__(self, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self.shelves = Shelves()
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._created_at = self.now()
+
+    def now(self) -> int:
+        """The host's clock in microseconds."""
+        return self._clock() // 1000
+
+    def _tables(self) -> MemoryTables:
+        return MemoryTables(self.shelves, self.now())
+
+    async def commit(self, intent: Intent) -> Writes:
+        with self._lock:
+            rows = MemoryWriter(self.shelves, self.now())
+            return rows.write(decided(rows, intent))
+
+    async def look(self, scope: Scope) -> Found:
+        with self._lock:
+            return self._tables().look(scope)
+
+    async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
+        with self._lock:
+            return self._tables().find(tenant, ids)
+
+    async def list(self, tenant: str, listing: Listing) -> list[Located]:
+        with self._lock:
+            return self._tables().list(tenant, listing)
+
+    async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
+        with self._lock:
+            return [self._range(extent) for extent in ranges]
+
+    def _range(self, extent: Extents) -> list[bytes]:
+        stream, first = extent.first
+        spots = (Spot(stream, number) for number in range(first, first + extent.count))
+        return [self.shelves.parts[spot].data for spot in spots if spot in self.shelves.parts]
+
+    async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:
+        with self._lock:
+            tables = self._tables()
+            keys = sorted(self.shelves.threads, reverse=True)
+            rows = [unsealed(ThreadRow, self.shelves.threads[key]) for key in keys]
+            mine = [row for row in rows if row.tenant == tenant and row.live]
+            return [tables.entry(row) for row in mine if after is None or row.thread < after][:limit]
+
+    async def census(self, tenant: str) -> Census:
+        with self._lock:
+            rows = [unsealed(ThreadRow, row) for row in self.shelves.threads.values()]
+            count = sum(row.tenant == tenant and row.live for row in rows)
+            return Census(count, self._created_at)
+
+    async def close(self) -> None:
+        """Nothing to let go of: the data is this object."""

@@ -1,0 +1,229 @@
+"""Reading rows from SQLite, over one connection and inside a transaction that the caller opened.
+
+Owns every SELECT on our rows. Uses nothing newer than SQLite 3.31, and only `execute` and the
+cursor's `fetch*`, so that another driver's connection can take the place of sqlite3's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lastgood.backend import Census, Extents, Listing, Located, ThreadEntry
+from lastgood.backends.sqlite_schema import PAGE_SIZE
+from lastgood.backends.tables import Line, Tables
+from lastgood.commits import Scope
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.manifest import Spot
+from lastgood.rows import (
+    LIVE,
+    TABLES,
+    BranchRow,
+    CheckpointRow,
+    LaneRow,
+    R,
+    RunRow,
+    ThreadRow,
+    unsealed,
+)
+
+LOW = (1 << 32) - 1
+SMALL = 64 << 20
+COLUMNS = {cls: (*cls._fields, "seal") for cls in TABLES}
+SELECT_CHECKPOINT = (
+    f"SELECT key >> 32, key & {LOW}, {', '.join(COLUMNS[CheckpointRow][2:])}"
+    " FROM lastgood_checkpoint WHERE"
+)
+_CHECKPOINT = f"{SELECT_CHECKPOINT} id = ? AND key >> 32 = ?"
+
+
+def _select(cls: type, where: str) -> str:
+    return f"SELECT {', '.join(COLUMNS[cls])} FROM lastgood_{TABLES[cls]} WHERE {where}"
+
+
+def _prefixed(alias: str, cls: type) -> str:
+    return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
+
+
+_THREAD = _select(ThreadRow, "tenant = ? AND name = ?")
+_THREAD_AGAIN = _THREAD.replace("WHERE", "INDEXED BY lastgood_thread_again WHERE")
+_THREAD_BY_KEY = _select(ThreadRow, "thread = ?")
+_THREADS = _select(
+    ThreadRow, "+tenant = ? AND state = ? AND thread < ? ORDER BY thread DESC LIMIT ?"
+)
+_COUNT_THREADS = [
+    f"SELECT count(*) FROM lastgood_thread {how}"
+    for how in (
+        "NOT INDEXED",
+        "INDEXED BY lastgood_thread_name WHERE tenant >= ''",
+        "INDEXED BY lastgood_thread_again WHERE name >= ''",
+    )
+]
+_COUNT_ID = "SELECT count(*) FROM lastgood_checkpoint WHERE id = ?"
+_COUNT_ID_UNINDEXED = "SELECT count(*) FROM lastgood_checkpoint NOT INDEXED WHERE id = ?"
+_LANE = _select(LaneRow, "thread = ? AND agent = ?")
+_LANES = _select(LaneRow, "thread = ?")
+_BRANCH = _select(BranchRow, "thread = ? AND lane = ? AND name = ?")
+_BRANCHES = _select(BranchRow, "thread = ?")
+_RUN = _select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
+_NEWEST_RUN = _select(RunRow, "thread = ? ORDER BY started_at DESC, number DESC LIMIT 1")
+_LARGE = "SELECT key FROM lastgood_large WHERE thread = ? AND digest = ?"
+_PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key"
+
+
+_LINE = (
+    f"SELECT {_prefixed('t', ThreadRow)}, {_prefixed('l', LaneRow)}, {_prefixed('b', BranchRow)},"
+    f" c.key >> 32, c.key & {LOW}, {', '.join(f'c.{name}' for name in COLUMNS[CheckpointRow][2:])}"
+    " FROM lastgood_thread t"
+    " JOIN lastgood_lane l ON l.thread = t.thread AND l.agent = ?"
+    " JOIN lastgood_branch b ON b.thread = t.thread AND b.lane = l.number"
+    " AND b.name = coalesce(?, l.current)"
+    " JOIN lastgood_checkpoint c ON c.id = b.head AND c.key >> 32 = b.thread"
+    " WHERE t.tenant = ? AND t.name = ?"
+)
+_LANE_AT = len(COLUMNS[ThreadRow])
+_BRANCH_AT = _LANE_AT + len(COLUMNS[LaneRow])
+_HEAD_AT = _BRANCH_AT + len(COLUMNS[BranchRow])
+
+
+class SqliteTables(Tables):
+    """The rows behind one connection, at one moment of the host's clock."""
+
+    def __init__(self, connection: Any, clock: int) -> None:
+        self.connection = connection
+        self.clock = clock
+
+    def one(self, cls: type[R], statement: str, *values: object) -> R | None:
+        """At most one row."""
+        found = self.connection.execute(statement, values).fetchone()
+        return None if found is None else unsealed(cls, found)
+
+    def all(self, cls: type[R], statement: str, *values: object) -> list[R]:
+        """Any number of rows."""
+        return [unsealed(cls, row) for row in self.connection.execute(statement, values).fetchall()]
+
+    def line(self, scope: Scope) -> Line:
+        """In one query when all of it is there, which is the usual case; else step by step."""
+        names = (scope.agent, scope.branch, scope.tenant, scope.thread)
+        found = self.connection.execute(_LINE, names).fetchone()
+        if found is None:
+            return super().line(scope)
+        return Line(
+            unsealed(ThreadRow, found[:_LANE_AT]),
+            unsealed(LaneRow, found[_LANE_AT:_BRANCH_AT]),
+            unsealed(BranchRow, found[_BRANCH_AT:_HEAD_AT]),
+            unsealed(CheckpointRow, found[_HEAD_AT:]),
+        )
+
+    def thread(self, tenant: str, name: str) -> ThreadRow | None:
+        row = self.one(ThreadRow, _THREAD, tenant, name)
+        if row is None and self.one(ThreadRow, _THREAD_AGAIN, tenant, name) is not None:
+            raise CheckpointIntegrityError(f"the index of threads is damaged near {name!r}.")
+        return row
+
+    def thread_by_key(self, key: int) -> ThreadRow | None:
+        return self.one(ThreadRow, _THREAD_BY_KEY, key)
+
+    def lane(self, thread: int, agent: str) -> LaneRow | None:
+        return self.one(LaneRow, _LANE, thread, agent)
+
+    def lanes(self, thread: int) -> list[LaneRow]:
+        return self.all(LaneRow, _LANES, thread)
+
+    def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
+        return self.one(BranchRow, _BRANCH, thread, lane, name)
+
+    def branches(self, thread: int) -> list[BranchRow]:
+        return self.all(BranchRow, _BRANCHES, thread)
+
+    def checkpoint(self, thread: int, id: bytes) -> CheckpointRow | None:
+        return self.one(CheckpointRow, _CHECKPOINT, id, thread)
+
+    def checkpoints(self, id: bytes) -> list[CheckpointRow]:
+        return self.all(CheckpointRow, f"{SELECT_CHECKPOINT} id = ?", id)
+
+    def run(self, thread: int, lane: int) -> RunRow | None:
+        return self.one(RunRow, _RUN, thread, lane)
+
+    def newest_run(self, thread: int) -> RunRow | None:
+        return self.one(RunRow, _NEWEST_RUN, thread)
+
+    def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]:
+        found: dict[bytes, Spot] = {}
+        for digest in digests:
+            row = self.connection.execute(_LARGE, (thread, digest)).fetchone()
+            if row is not None:
+                found[digest] = Spot(row[0] >> 32, row[0] & LOW)
+        return found
+
+    def scan(self, thread: int, lane: int | None, listing: Listing, now: int) -> list[CheckpointRow]:
+        low = thread << 32
+        top = low | (LOW if listing.before is None else max(0, listing.before - 1))
+        optional: list[tuple[str, object, tuple[object, ...]]] = [
+            ("(lane = ? OR source_lane = ?)", lane, (lane, lane)),
+            ("branch = ?", listing.branch, (listing.branch,)),
+            ("step_name = ?", listing.step_name, (listing.step_name,)),
+            ("created_at >= ?", listing.since, (listing.since,)),
+            ("created_at < ?", listing.until, (listing.until,)),
+        ]
+        given = [(text, values) for text, value, values in optional if value is not None]
+        where = "".join(f" AND {text}" for text, _ in given)
+        statement = (
+            f"{SELECT_CHECKPOINT} key BETWEEN ? AND ?{where}"
+            " AND (expires_at IS NULL OR expires_at > ?) ORDER BY key DESC LIMIT ?"
+        )
+        values = [value for _, group in given for value in group]
+        return self.all(CheckpointRow, statement, low, top, *values, now, listing.limit)
+
+    def find(self, tenant: str, ids: Iterable[bytes]) -> dict[bytes, Located]:
+        wanted = list(ids)
+        found = super().find(tenant, wanted)
+        missing = [id for id in wanted if id not in found]
+        if missing and self._small():
+            self._confirm_absent(missing)
+        return found
+
+    def _small(self) -> bool:
+        """Whether the file is small enough to be read through where that makes an answer sure."""
+        pages = self.connection.execute("PRAGMA page_count").fetchone()[0]
+        return int(pages) * PAGE_SIZE <= SMALL
+
+    def _confirm_absent(self, ids: list[bytes]) -> None:
+        """An id that the index does not know must not be in the table either."""
+        for id in ids:
+            indexed = self.connection.execute(_COUNT_ID, (id,)).fetchone()
+            if indexed != self.connection.execute(_COUNT_ID_UNINDEXED, (id,)).fetchone():
+                raise CheckpointIntegrityError("the index of checkpoints is damaged.")
+
+    def _confirm_threads(self) -> None:
+        """Both indexes and the table must have the same number of threads."""
+        counts = {self.connection.execute(text).fetchone()[0] for text in _COUNT_THREADS}
+        if len(counts) > 1:
+            raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
+
+    def threads(self, tenant: str, after: int | None, limit: int) -> list[ThreadEntry]:
+        """Live threads, newest key first."""
+        if after is None and self._small():
+            self._confirm_threads()
+        bound = 1 << 62 if after is None else after
+        rows = self.all(ThreadRow, _THREADS, tenant, LIVE, bound, limit)
+        return [self.entry(row) for row in rows]
+
+    def census(self, tenant: str) -> Census:
+        """How much there is."""
+        threads = self.connection.execute(
+            "SELECT count(*) FROM lastgood_thread WHERE tenant = ? AND state = ?", (tenant, LIVE)
+        ).fetchone()[0]
+        created = self.connection.execute(
+            "SELECT value FROM lastgood_meta WHERE name = 'created_at'"
+        ).fetchone()
+        return Census(threads, int(created[0]) if created else 0)
+
+    def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
+        """The parts of each range."""
+        found = []
+        for extent in ranges:
+            low = extent.first.stream << 32 | extent.first.number
+            rows = self.connection.execute(_PARTS, (low, low + extent.count - 1)).fetchall()
+            found.append([data for (data,) in rows if type(data) is bytes])
+        return found

@@ -1,0 +1,150 @@
+"""Writing rows to SQLite: carries out what a commit decided, inside its transaction.
+
+Owns every INSERT, UPDATE and DELETE on our rows; decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastgood.backends.sqlite_tables import COLUMNS, LOW, SELECT_CHECKPOINT, SqliteTables
+from lastgood.backends.tables import taken
+from lastgood.commits import Taken, Writes
+from lastgood.manifest import Part, Slot, Spot
+from lastgood.pages import SLICE
+from lastgood.rows import TABLES, CheckpointRow, Row, ThreadRow, pack_slots, sealed
+
+_UPDATE_THREAD = (
+    f"UPDATE lastgood_thread SET {', '.join(f'{name} = ?' for name in COLUMNS[ThreadRow][4:])}"
+    " WHERE thread = ?"
+)
+_INSERT_CHECKPOINT = (
+    f"INSERT INTO lastgood_checkpoint (key, {', '.join(COLUMNS[CheckpointRow][2:])}) "
+    f"VALUES ({', '.join('?' * (len(COLUMNS[CheckpointRow]) - 1))})"
+)
+
+
+_INSERT = {
+    cls: f"INSERT OR REPLACE INTO lastgood_{TABLES[cls]} ({', '.join(columns)})"
+    f" VALUES ({', '.join('?' * len(columns))})"
+    for cls, columns in COLUMNS.items()
+}
+
+
+class SqliteWriter(SqliteTables):
+    """The rows behind the writing connection."""
+
+    def taken(self, writes: Writes) -> Taken:
+        return taken(self, writes, self._has_part)
+
+    def _has_part(self, spot: Spot) -> bool:
+        key = spot.stream << 32 | spot.number
+        found = self.connection.execute("SELECT 1 FROM lastgood_part WHERE key = ?", (key,))
+        return found.fetchone() is not None
+
+    def write(self, writes: Writes) -> Writes:
+        """Carry out what was decided; gives back the writes with their keys."""
+        if writes.wiped is not None:
+            self._wipe(writes.wiped)
+            return writes
+        if writes.thread is not None and writes.thread.thread == 0:
+            writes = self._open(writes)
+        elif writes.thread is not None:
+            self._update(writes.thread)
+        for row in (writes.lane, writes.run, *writes.branches):
+            if row is not None:
+                self._put(row)
+        if writes.checkpoint is not None:
+            writes = self._add(writes, writes.checkpoint)
+        for removed in writes.removed:
+            self._remove(removed)
+        return writes
+
+    def _put(self, row: Row) -> None:
+        self.connection.execute(_INSERT[type(row)], sealed(row))
+
+    def _update(self, thread: ThreadRow) -> None:
+        """Only columns that no index covers: a save must not touch the indexes of threads."""
+        self.connection.execute(_UPDATE_THREAD, (*sealed(thread)[4:], thread.thread))
+
+    def _open(self, writes: Writes) -> Writes:
+        thread = writes.thread
+        assert thread is not None
+        key = self._next_key("thread")
+        self.connection.execute(
+            "DELETE FROM lastgood_thread WHERE tenant = ? AND name = ?", (thread.tenant, thread.name)
+        )
+        self._put(thread._replace(thread=key))
+        return writes.bound(key)._replace(thread=thread._replace(thread=key))
+
+    def _next_key(self, table: str) -> int:
+        statement = (
+            f"SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'lastgood_{table}'), 0),"
+            f" coalesce((SELECT max({table}) FROM lastgood_{table}), 0)) + 1"
+        )
+        return int(self.connection.execute(statement).fetchone()[0])
+
+    def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
+        slots = writes.slots
+        if any(slot.stream == 0 for slot in slots):
+            slots = tuple(self._stream(row.thread, slot) for slot in slots)
+            row = row._replace(slots=pack_slots(slots))
+        self._insert_parts(row, slots, writes.parts)
+        columns = sealed(row)
+        self.connection.execute(
+            _INSERT_CHECKPOINT, (row.thread << 32 | row.seq, *columns[2:])
+        )
+        return writes._replace(checkpoint=row, slots=slots)
+
+    def _stream(self, thread: int, slot: Slot) -> Slot:
+        if slot.stream:
+            return slot
+        key = self._next_key("stream")
+        self.connection.execute("INSERT INTO lastgood_stream VALUES (?, ?)", (key, thread))
+        return slot._replace(stream=key)
+
+    def _insert_parts(
+        self, row: CheckpointRow, slots: Sequence[Slot], parts: Sequence[Part]
+    ) -> None:
+        keyed = [(slots[part.slot].stream << 32 | part.number, part) for part in parts]
+        self.connection.executemany(
+            "INSERT INTO lastgood_part VALUES (?, ?, ?, ?)",
+            [(key, row.seq, part.digest, part.data) for key, part in keyed],
+        )
+        large = [(row.thread, p.digest, key) for key, p in keyed if len(p.data) >= SLICE]
+        if large:
+            self.connection.executemany(
+                "INSERT OR REPLACE INTO lastgood_large VALUES (?, ?, ?)", large
+            )
+
+    def _remove(self, row: CheckpointRow) -> None:
+        low = row.thread << 32
+        children = self.all(
+            CheckpointRow,
+            f"{SELECT_CHECKPOINT} key BETWEEN ? AND ? AND parent = ?",
+            low, low | LOW, row.id,
+        )
+        for child in children:
+            marked = child._replace(parent_gone=1)
+            self.connection.execute(
+                "UPDATE lastgood_checkpoint SET parent_gone = 1, seal = ? WHERE key = ?",
+                (sealed(marked)[-1], low | child.seq),
+            )
+        self.connection.execute("DELETE FROM lastgood_checkpoint WHERE key = ?", (low | row.seq,))
+
+    def _wipe(self, tombstone: ThreadRow) -> None:
+        key = tombstone.thread
+        streams = self.connection.execute(
+            "SELECT stream FROM lastgood_stream WHERE thread = ?", (key,)
+        ).fetchall()
+        for (stream,) in streams:
+            self.connection.execute(
+                "DELETE FROM lastgood_part WHERE key BETWEEN ? AND ?",
+                (stream << 32, stream << 32 | LOW),
+            )
+        self.connection.execute(
+            "DELETE FROM lastgood_checkpoint WHERE key BETWEEN ? AND ?", (key << 32, key << 32 | LOW)
+        )
+        for table in ("stream", "large", "lane", "branch", "run"):
+            self.connection.execute(f"DELETE FROM lastgood_{table} WHERE thread = ?", (key,))
+        self._put(tombstone)

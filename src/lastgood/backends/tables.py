@@ -1,0 +1,270 @@
+"""Looking at rows: what a commit needs to see, composed from a few lookups by key.
+
+Owns the order of lookups and what has to agree with what; a backend that can look up rows by key
+(SQLite, memory) gives the lookups. The one invariant: a row that should be there and is not is an
+integrity error, never an absence.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from lastgood.backend import Listing, Located, ThreadEntry
+from lastgood.commits import Found, Scope, Taken, Writes
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.manifest import Spot
+from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
+
+Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
+
+
+class Line(NamedTuple):
+    """What a branch of a lane looks like; `head` is the current branch's if `branch` is not there."""
+
+    thread: ThreadRow | None = None
+    lane: LaneRow | None = None
+    branch: BranchRow | None = None
+    head: CheckpointRow | None = None
+
+
+class Tables(ABC):
+    """The rows of a store at one moment of its clock."""
+
+    clock: int
+
+    # lookups by key: what a backend provides
+
+    @abstractmethod
+    def thread(self, tenant: str, name: str) -> ThreadRow | None: ...
+    @abstractmethod
+    def thread_by_key(self, key: int) -> ThreadRow | None: ...
+    @abstractmethod
+    def lane(self, thread: int, agent: str) -> LaneRow | None: ...
+    @abstractmethod
+    def lanes(self, thread: int) -> list[LaneRow]: ...
+    @abstractmethod
+    def branch(self, thread: int, lane: int, name: str) -> BranchRow | None: ...
+    @abstractmethod
+    def branches(self, thread: int) -> list[BranchRow]: ...
+    @abstractmethod
+    def checkpoint(self, thread: int, id: bytes) -> CheckpointRow | None: ...
+    @abstractmethod
+    def checkpoints(self, id: bytes) -> list[CheckpointRow]:
+        """Every checkpoint with that id: one per tenant at most."""
+
+    @abstractmethod
+    def run(self, thread: int, lane: int) -> RunRow | None:
+        """The newest run of a lane."""
+
+    @abstractmethod
+    def newest_run(self, thread: int) -> RunRow | None: ...
+    @abstractmethod
+    def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]: ...
+    @abstractmethod
+    def scan(self, thread: int, lane: int | None, listing: Listing, now: int) -> list[CheckpointRow]:
+        """Live checkpoints, newest first."""
+
+    # what commits and reads see
+
+    def now_in(self, thread: ThreadRow) -> int:
+        """The clock never runs behind the newest time in the thread."""
+        return max(self.clock, thread.updated_at)
+
+    def look(self, scope: Scope) -> Found:
+        """Everything that a scope asks for."""
+        thread, lane, branch, head = self.line(scope)
+        rows = {head.id: head} if head is not None and head.id in scope.ids else {}
+        others = (id for id in scope.ids if id not in rows)
+        rows |= {id: row for id in others if (row := self._of_tenant(id, scope.tenant))}
+        if thread is None:
+            return Found(now=self.clock, rows=rows)
+        now = self.now_in(thread)
+        if not thread.live:
+            return Found(now=now, thread=thread, rows=rows)
+        return Found(
+            now=now,
+            thread=thread,
+            lane=lane,
+            branch=branch,
+            head=head,
+            tip=self.nearest_live(head, now),
+            run=self.run(thread.thread, lane.number) if lane and scope.run else None,
+            rows=rows,
+            agents=self._agents(thread, lane, rows.values()),
+            large=self.large(thread.thread, scope.large) if scope.large else {},
+            fallbacks=self._fallbacks(thread, scope.heads_at, now) if scope.heads_at else (),
+        )
+
+    def line(self, scope: Scope) -> Line:
+        """Thread, lane, branch and head, each audited where it is not there."""
+        thread = self.thread(scope.tenant, scope.thread)
+        if thread is None or not thread.live or scope.agent is None:
+            return Line(thread)
+        lane = self.audited_lane(thread, scope.agent)
+        if lane is None:
+            return Line(thread)
+        branch = self._branch(thread, lane, scope.branch)
+        followed = branch or self._branch(thread, lane, None)
+        return Line(thread, lane, branch, self.head(followed) if followed else None)
+
+    def audited_lane(self, thread: ThreadRow, agent: str) -> LaneRow | None:
+        """A lane; that it is not there is believed only if all of the thread's are accounted for."""
+        lane = self.lane(thread.thread, agent)
+        if lane is None and thread.lanes:
+            _audit(thread, len(self.lanes(thread.thread)), thread.lanes, "lane")
+        return lane
+
+    def _branch(self, thread: ThreadRow, lane: LaneRow, name: str | None) -> BranchRow | None:
+        branch = self.branch(thread.thread, lane.number, name or lane.current)
+        if branch is None and thread.branches:
+            self.audited_branches(thread)
+        return branch
+
+    def audited_branches(self, thread: ThreadRow) -> list[BranchRow]:
+        branches = self.branches(thread.thread)
+        _audit(thread, len(branches), thread.branches, "branch")
+        return branches
+
+    def head(self, branch: BranchRow) -> CheckpointRow | None:
+        """The checkpoint that a branch names."""
+        if not branch.head:
+            return None
+        row = self.checkpoint(branch.thread, branch.head)
+        if row is None:
+            raise CheckpointIntegrityError(
+                f"the head of branch {branch.name!r}, checkpoint {branch.head.hex()}, is missing."
+            )
+        return row
+
+    def _of_tenant(self, id: bytes, tenant: str) -> CheckpointRow | None:
+        for row in self.checkpoints(id):
+            owner = self.thread_by_key(row.thread)
+            if owner is None:
+                raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
+            if owner.tenant == tenant:
+                return row
+        return None
+
+    def nearest_live(self, row: CheckpointRow | None, now: int) -> CheckpointRow | None:
+        """The row, or its nearest ancestor in the lane that is not over its time."""
+        while row is not None and row.expired(now):
+            row = self._before(row, now)
+        return row
+
+    def _before(self, row: CheckpointRow, now: int) -> CheckpointRow | None:
+        """The parent in the same lane; over a gap, the newest live row before it on the branch."""
+        parent = self.checkpoint(row.thread, row.parent) if row.parent else None
+        if parent is not None:
+            return parent if parent.lane == row.lane else None
+        if not row.parent:
+            return None
+        if not row.parent_gone:
+            raise CheckpointIntegrityError(
+                f"the parent of checkpoint {row.label}, {row.parent.hex()}, is missing."
+            )
+        session = Listing(thread="", branch=row.branch, before=row.seq, limit=1)
+        older = self.scan(row.thread, row.lane, session, now)
+        return older[0] if older else None
+
+    def _fallbacks(self, thread: ThreadRow, id: bytes, now: int) -> Fallbacks:
+        row = self.checkpoint(thread.thread, id)
+        if row is None:
+            return ()
+        before = self._before(row, now)
+        return tuple((b, before) for b in self.audited_branches(thread) if b.head == id)
+
+    def _agents(
+        self, thread: ThreadRow, lane: LaneRow | None, rows: Iterable[CheckpointRow]
+    ) -> dict[int, str]:
+        known = {lane.number: lane.agent} if lane else {}
+        if {row.lane for row in rows if row.thread == thread.thread} <= set(known):
+            return known
+        return {row.number: row.agent for row in self.lanes(thread.thread)}
+
+    # what readers see
+
+    def find(self, tenant: str, ids: Iterable[bytes]) -> dict[bytes, Located]:
+        """Checkpoints of a tenant by id."""
+        rows = [row for id in ids if (row := self._of_tenant(id, tenant))]
+        names = _Names(self)
+        return {row.id: names.located(row) for row in rows}
+
+    def list(self, tenant: str, listing: Listing) -> list[Located]:
+        """Live checkpoints of a thread; complete, or an error."""
+        thread = self.thread(tenant, listing.thread)
+        if thread is None or not thread.live:
+            return []
+        lane = None
+        if listing.agent is not None:
+            lane = self.audited_lane(thread, listing.agent)
+            if lane is None:
+                return []
+        number = lane.number if lane else None
+        rows = self.scan(thread.thread, number, listing, self.now_in(thread))
+        self._check_complete(thread, rows, first=listing.before is None)
+        names = _Names(self)
+        return [names.located(row) for row in rows]
+
+    def _check_complete(
+        self, thread: ThreadRow, rows: Sequence[CheckpointRow], *, first: bool
+    ) -> None:
+        """Every checkpoint is a head or somebody's parent: check that none of these is missing."""
+        needed = {row.parent for row in rows if row.parent and not row.parent_gone}
+        if first:
+            needed |= {b.head for b in self.audited_branches(thread)} | {thread.newest}
+        for id in needed - {row.id for row in rows} - {b""}:
+            if self.checkpoint(thread.thread, id) is None:
+                raise CheckpointIntegrityError(
+                    f"checkpoint {id.hex()} of thread {thread.name!r} is missing."
+                )
+
+    def entry(self, thread: ThreadRow) -> ThreadEntry:
+        """A thread as a list shows it."""
+        lanes = sorted(self.lanes(thread.thread), key=lambda lane: lane.number)
+        _audit(thread, len(lanes), thread.lanes, "lane")
+        return ThreadEntry(
+            thread, tuple(lane.agent for lane in lanes), self.newest_run(thread.thread)
+        )
+
+
+class _Names:
+    """Thread and agent names for rows, each thread looked up once."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._known: dict[int, tuple[ThreadRow, dict[int, str]]] = {}
+
+    def located(self, row: CheckpointRow) -> Located:
+        if row.thread not in self._known:
+            thread = self._tables.thread_by_key(row.thread)
+            if thread is None:
+                raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
+            lanes = self._tables.lanes(row.thread)
+            self._known[row.thread] = thread, {lane.number: lane.agent for lane in lanes}
+        thread, agents = self._known[row.thread]
+        if row.lane not in agents:
+            raise CheckpointIntegrityError(f"the lane of checkpoint {row.label} is missing.")
+        expired = row.expired(self._tables.now_in(thread))
+        return Located(row, thread.name, agents[row.lane], expired)
+
+
+def _audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:
+    """A row that is not there is believed only if the thread's count agrees."""
+    if found != expected:
+        raise CheckpointIntegrityError(
+            f"thread {thread.name!r} has {found} {what} rows of {expected}: the store is damaged."
+        )
+
+
+def taken(tables: Tables, writes: Writes, has_part: Callable[[Spot], bool]) -> Taken:
+    """What stands in the way of a decision: grown streams, a branch of the same name."""
+    found: set[Literal["stream", "branch"]] = set()
+    if writes.opens and tables.branch(*writes.branches[0][:3]) is not None:
+        found.add("branch")
+    first = {part.slot: part.number for part in reversed(writes.parts)}
+    streams = ((writes.slots[slot].stream, number) for slot, number in first.items())
+    if any(stream and has_part(Spot(stream, number)) for stream, number in streams):
+        found.add("stream")
+    return frozenset(found)

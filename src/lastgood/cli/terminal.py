@@ -1,0 +1,88 @@
+"""Writing to a terminal, a pipe or a file: colour, bars and lines that are drawn again.
+
+Owns the knowledge of what the output can show. Colour needs a terminal and no NO_COLOR; lines are
+drawn again only on a terminal; where the encoding has no box characters, ASCII takes their place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from typing import NamedTuple, Self, TextIO
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_WIDEST = 100
+
+
+class Glyphs(NamedTuple):
+    """The signs that not every encoding has."""
+
+    full: str
+    before: str
+    empty: str
+    good: str
+    bad: str
+    rule: str
+
+
+BOXES = Glyphs("█", "▓", "░", "✓", "✗", "─")
+ASCII = Glyphs("#", "=", ".", "ok", "NO", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """An output and what it can show."""
+
+    out: TextIO
+    colour: bool
+    live: bool
+    """Whether a line can be drawn again and somebody is watching."""
+    glyphs: Glyphs
+    width: int
+
+    @classmethod
+    def on(cls, out: TextIO) -> Self:
+        """Find out what an output can do."""
+        live = out.isatty() and os.environ.get("TERM") != "dumb"
+        return cls(
+            out=out,
+            colour=live and not os.environ.get("NO_COLOR"),
+            live=live,
+            glyphs=_glyphs(out.encoding),
+            width=min(shutil.get_terminal_size().columns, _WIDEST),
+        )
+
+    def styled(self, text: str, *styles: str) -> str:
+        """The text in colour, where there is colour."""
+        if not self.colour:
+            return text
+        return f"\x1b[{';'.join(_CODES[style] for style in styles)}m{text}\x1b[0m"
+
+    def line(self, text: str = "", *styles: str) -> None:
+        """One line."""
+        print(self.styled(text, *styles) if styles else text, file=self.out, flush=True)
+
+    def redraw(self, text: str) -> None:
+        """Put a text in the place of the current line; `line()` ends it."""
+        print(f"\r\x1b[K{text}", end="", file=self.out, flush=True)
+
+    def mark(self, *, good: bool) -> str:
+        """The sign for a claim that holds, or does not."""
+        if good:
+            return self.styled(self.glyphs.good, "green", "bold")
+        return self.styled(self.glyphs.bad, "red", "bold")
+
+    def pause(self, seconds: float) -> None:
+        """Give a person time to read; nobody waits for a pipe."""
+        if self.live:
+            time.sleep(seconds)
+
+
+def _glyphs(encoding: str | None) -> Glyphs:
+    try:
+        "".join(BOXES).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return ASCII
+    return BOXES

@@ -1,0 +1,40 @@
+"""The contract of backends: what every store must do, as cases that anybody can run on theirs.
+
+Adding a backend to Lastgood is one file and one line in `registry.BACKENDS`; `tests/contract` then
+runs every case on it, in both colours, without being asked. It makes one backend without arguments
+and shares it between the clients of a case. A backend that takes a path or a server, or whose rows
+can be damaged from outside, gets a `BackendHarness` of its own, named in `harness.HARNESSES`.
+
+A backend outside of this package runs the same cases from its own tests:
+
+    import pytest
+    from lastgood.testing import BackendHarness, contract_params, run_case
+
+    class MineHarness(BackendHarness):
+        def backend(self):
+            return MineBackend(self.directory / "mine")
+
+    @pytest.mark.parametrize(("colour", "case"), contract_params())
+    def test_contract(colour, case, tmp_path):
+        run_case(case, MineHarness(tmp_path), colour)
+
+A case is one `async def` over a `Store`. In the colour "blocking" its client is a facade whose
+methods are awaitable but call a `BlockingClient` inside the running loop, so the same body proves
+both. Nothing else in this package imports this one; it needs pytest.
+"""
+
+from lastgood.testing.cases import Case
+from lastgood.testing.harness import BackendHarness, harness_for
+from lastgood.testing.store import COLOURS, Store
+from lastgood.testing.suite import contract_cases, contract_params, run_case
+
+__all__ = [
+    "COLOURS",
+    "BackendHarness",
+    "Case",
+    "Store",
+    "contract_cases",
+    "contract_params",
+    "harness_for",
+    "run_case",
+]

@@ -1,0 +1,396 @@
+"""What you restore equals what you saved, type for type, and nothing stored is ever run."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field, make_dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, StrEnum
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from lastgood import CheckpointIntegrityError, LastgoodError, Opaque, SerializationError
+from lastgood.codec import Codec
+from lastgood.codec.msgpack import ext
+from lastgood.core import About, Captured
+from lastgood.rules import Save
+from lastgood.testing.cases import case
+from lastgood.testing.operations import save
+from lastgood.testing.store import Store, core_of, headers
+from lastgood.tree import Leaf
+
+
+class Shade(StrEnum):
+    """A text enum."""
+
+    LIGHT = "light"
+
+
+class Outer:
+    """Holds an enum, as classes in the wild do."""
+
+    class Phase(Enum):
+        """A nested enum."""
+
+        PLAN = 1
+        ACT = 2
+
+
+@dataclass
+class Note:
+    """A plain data class; `made` counts constructions."""
+
+    text: str
+    tags: list[str] = field(default_factory=list)
+
+
+def exactly(found: object, wanted: object) -> None:
+    """The same value, the same types all the way down."""
+    assert type(found) is type(wanted)
+    assert Codec().pack(found) == Codec().pack(wanted)
+
+
+DEEP: Any = "bottom"
+for _ in range(150):
+    DEEP = [DEEP]
+
+VALUES: dict[str, Any] = {
+    "None": None,
+    "bool": True,
+    "int": 7,
+    "huge int": 10**400,
+    "negative huge int": -(2**70),
+    "float": 1.5,
+    "infinity": float("inf"),
+    "text": "a",
+    "NUL": "a\x00b",
+    "lone surrogate": "x\ud800y",
+    "emoji": "\U0001f600",
+    "bytes": b"\x00\xff",
+    "bytearray": bytearray(b"abc"),
+    "tuple": (1, (2, [3])),
+    "set": {1, 2, 3},
+    "frozenset": frozenset({"a"}),
+    "deque": deque([1, 2, 3], maxlen=3),
+    "counter": Counter("abca"),
+    "ordered": OrderedDict(b=1, a=2),
+    "range": range(1, 10, 3),
+    "path": PurePosixPath("/a/b"),
+    "decimal": Decimal("1.10"),
+    "uuid": UUID(int=5),
+    "aware datetime": datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=timezone(timedelta(hours=2))),
+    "naive datetime": datetime(2024, 1, 2, fold=1),  # noqa: DTZ001
+    "date": date(2024, 2, 29),
+    "time": time(1, 2, tzinfo=UTC),
+    "timedelta": timedelta(days=-1, microseconds=3),
+    "complex": 1 + 2j,
+    "str enum": Shade.LIGHT,
+    "nested enum": Outer.Phase.ACT,
+    "dataclass": Note("n", ["a"]),
+    "int keys": {1: "a", 2: "b"},
+    "odd keys": {(1, 2): "a", None: "b", 1.5: "c", Shade.LIGHT: "d", date(2024, 1, 1): "e"},
+    "deep": DEEP,
+}
+
+
+@case("S03", "S11", each=VALUES)
+async def a_value_comes_back_as_it_was(store: Store, value: Any) -> None:
+    """Small and inline, and inside a large state; in a client that never saw it."""
+    large = {"value": value, "pad": ["x" * 100] * 100, "list": [value, *"abc"]}
+    client = store.client()
+    small_id, large_id = await save(client, "s", {"v": value}), await save(client, "s", large)
+    client = await store.reopen()
+    exactly((await client.restore(small_id)).state, {"v": value})
+    found = await client.restore(large_id)
+    exactly(found.state, large)
+    assert found.verify_integrity()
+
+
+@case("S03")
+async def restored_containers_behave(store: Store) -> None:
+    """maxlen holds, default factories work, order is kept, NaN stays NaN."""
+    state = {"deque": deque([1, 2, 3], maxlen=3), "dd": defaultdict(list, a=[1]), "nan": float("nan")}
+    client = store.client()
+    saved = await save(client, "s", state)
+    found = (await (await store.reopen()).restore(saved)).state
+    found["deque"].append(4)
+    found["dd"]["new"].append(1)
+    assert list(found["deque"]) == [2, 3, 4]
+    assert found["dd"] == {"a": [1], "new": [1]}
+    assert found["nan"] != found["nan"]  # noqa: PLR0124
+    assert list(found) == ["deque", "dd", "nan"]
+
+
+@case("S01")
+async def a_nested_enum_in_a_pydantic_model(store: Store) -> None:
+    """Same class, same member, also in a process that did not save it."""
+    pytest.importorskip("pydantic")
+    from lastgood.testing import models
+    from lastgood.testing.processes import in_a_fresh_process, phase_elsewhere
+
+    model = models.Plan(name="n", phase=models.Plan.Phase.ACT, steps=["a"] * 2000)
+    saved = await save(store.client(), "s", {"plan": model})
+    found = (await store.client().restore(saved)).state["plan"]
+    assert type(found) is models.Plan
+    assert found == model
+    assert found.phase is models.Plan.Phase.ACT
+    await store.close()
+    if store.harness.address is not None:
+        answer = in_a_fresh_process(phase_elsewhere, store.harness.address, saved)
+        assert answer == ("Plan", "Plan.Phase", "ACT", 2000)
+
+
+@case("S04")
+async def a_class_that_disappeared(store: Store) -> None:
+    """Opaque, loud when touched, saved again without the loss of a byte."""
+    module = types.ModuleType("shop_of_yesterday")
+    order = make_dataclass("Order", ["number", "items"])
+    order.__module__, module.Order = module.__name__, order  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+    try:
+        state = {"order": order(7, ["a" * 100] * 100), "small": order(8, [])}
+        first = await save(store.client(), "s", state)
+    finally:
+        del sys.modules[module.__name__]
+    client = store.client()
+    found = await client.restore(first)
+    assert type(found.state["order"]) is Opaque
+    assert type(found.state["small"]) is Opaque
+    with pytest.raises(SerializationError, match="shop_of_yesterday"):
+        found.state["order"].number  # noqa: B018
+    assert found.verify_integrity()
+    second = await client.restore(await save(client, "s", found.state))
+    sys.modules[module.__name__] = module
+    try:
+        assert (await store.client().restore(second.checkpoint_id)).state == state
+    finally:
+        del sys.modules[module.__name__]
+
+
+@case("S04")
+async def an_opaque_value_names_its_module(store: Store) -> None:
+    """The sentence that tells what to import."""
+    module = types.ModuleType("shop")
+    module.Order = make_dataclass("Order", ["number"], module="shop")  # type: ignore[attr-defined]
+    sys.modules["shop"] = module
+    try:
+        saved = await save(store.client(), "s", {"order": module.Order(7)})
+    finally:
+        del sys.modules["shop"]
+    found = (await store.client().restore(saved)).state["order"]
+    with pytest.raises(SerializationError) as caught:
+        found.number  # noqa: B018
+    assert str(caught.value) == (
+        "state.order is a shop.Order, and module 'shop' is not imported here. "
+        "Import it before restoring, or use lastgood.register."
+    )
+
+
+UNSTORABLE: dict[str, Any] = {
+    "lambda": lambda: 0,
+    "class": Store,
+    "module": sys,
+    "generator": (n for n in ()),
+    "object": object(),
+}
+
+
+@case("S05", each=UNSTORABLE)
+async def a_value_that_cannot_be_kept(store: Store, value: Any) -> None:
+    """raise: the path, and nothing written. drop: the rest, and a loss report."""
+    state = {"items": [1, {"callback": value}], "pad": "x" * 10_000, "kept": 1}
+    strict = store.client()
+    with pytest.raises(SerializationError) as caught:
+        await save(strict, "s", state)
+    assert caught.value.path == "state.items[1].callback"
+    assert len(await strict.threads()) == 0
+    lenient = store.client(on_unserializable="drop")
+    found = await lenient.restore(await save(lenient, "s", state))
+    assert found.state["kept"] == 1
+    assert found.state["items"] == [1, {}]
+    assert [loss.path for loss in found.losses] == ["state.items[1].callback"]
+    assert found.verify_integrity()
+
+
+@case("S05")
+async def an_open_file_is_refused_by_name(store: Store) -> None:
+    """The reader learns what it is and what to do."""
+    client = store.client()
+    path = store.harness.directory / "open.txt"
+    with path.open("w") as file, pytest.raises(SerializationError, match="an open file") as caught:
+        await save(client, "s", {"f": file})
+    assert 'on_unserializable="drop"' in caught.value.hint
+    with pytest.raises(SerializationError) as caught:
+        await save(client, "s", {}, context={"cb": [len]})
+    assert caught.value.path == "context.cb[0]"
+    with pytest.raises(SerializationError) as caught:
+        await save(client, "s", {}, metadata={"cb": len})
+    assert caught.value.path == "metadata.cb"
+    assert len(await client.threads()) == 0
+
+
+@case("S05")
+async def losses_of_context_and_metadata_are_reported(store: Store) -> None:
+    """What is dropped anywhere is listed."""
+    client = store.client(on_unserializable="drop")
+    saved = await save(client, "s", {}, context={"cb": len, "k": 1}, metadata={"m": len, "l": 2})
+    found = await client.restore(saved)
+    assert (found.context, found.metadata) == ({"k": 1}, {"l": 2})
+    assert sorted(loss.path for loss in found.losses) == ["context.cb", "metadata.m"]
+
+
+@case("S05")
+async def a_loss_beside_a_huge_element(store: Store) -> None:
+    """What is left still has the checksum of what is left."""
+    client = store.client(on_unserializable="drop")
+    found = await client.restore(await save(client, "s", {"l": [len, "x" * 100_000, "y"]}))
+    assert found.state == {"l": ["x" * 100_000, "y"]}
+    assert [loss.path for loss in found.losses] == ["state.l[0]"]
+    assert found.verify_integrity()
+
+
+@case("S05")
+async def a_loss_in_an_append(store: Store) -> None:
+    """An append under `drop` keeps what can be kept and reports the rest, warm or cold."""
+    first = store.client(on_unserializable="drop")
+    async with first.run("s", initial={"l": ["x" * 100] * 100}) as run:
+        warm = await first.restore(await run.append("l", len, "y" * 100_000))
+    second = store.client(on_unserializable="drop", cache_bytes=0)
+    async with second.run("s") as run:
+        cold = await second.restore(await run.append("l", len, "z"))
+    assert warm.state["l"][100:] == ["y" * 100_000]
+    assert cold.state["l"][100:] == ["y" * 100_000, "z"]
+    assert len(warm.losses) == len(cold.losses) == 1
+
+
+@case("S06")
+async def numpy_arrays(store: Store) -> None:
+    """Equal, of the same dtype and writable; an object array is refused with its path."""
+    numpy = pytest.importorskip("numpy")
+    arrays = {
+        "floats": numpy.arange(5000, dtype="float64"),
+        "structured": numpy.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+        "times": numpy.array(["2024-01-01", "NaT"], dtype="datetime64[D]"),
+        "matrix": numpy.ones((3, 4), order="F"),
+    }
+    client = store.client()
+    saved = await save(client, "s", arrays)
+    found = (await (await store.reopen()).restore(saved)).state
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].tobytes() == array.tobytes()
+        assert found[name].flags.writeable
+    with pytest.raises(SerializationError, match=r"state\.o"):
+        await save(store.client(), "s", {"o": numpy.array([object()], dtype=object)})
+
+
+@case("S07")
+async def a_hostile_payload_runs_nothing(store: Store) -> None:
+    """Every stored form with every label of a callable: typed error or Opaque, nothing run."""
+    client, core = store.client(), None
+    marker = store.harness.directory / "run"
+    module = "lastgood.testing.trap"
+    for number, label in ((n, b) for n in range(128) for b in ("os:system", f"{module}:Trap")):
+        core = core_of(client)
+        for body in ([label, f"touch {marker}"], [[label], {"text": "x"}], [label, {"a": 1}]):
+            leaf = Leaf(ext(number, core.codec.pack(body)))
+            draft = core.draft(Captured(leaf, b""), About("a"))
+            written = await core.backend.commit(Save(core.tenant, "s", draft)) if core.backend.blocking is None else _committed(core, draft)
+            await _restored_or_refused(client, written)
+    assert module not in sys.modules
+    assert not marker.exists()
+
+
+def _committed(core: Any, draft: Any) -> str:
+    from lastgood.driver import run_blocking
+
+    intent = Save(core.tenant, "s", draft)
+    writes = run_blocking(core.backend.commit(intent))
+    return str(writes.checkpoint.label)
+
+
+async def _restored_or_refused(client: Any, saved: str) -> None:
+    try:
+        found = (await client.restore(saved)).state
+    except LastgoodError:
+        return
+    assert not callable(found) or type(found) is Opaque
+
+
+ODD_TEXT = "a\x00b \ud800 \U0001f600 'quote' \"double\" -- ;"
+
+
+@case("S09")
+async def odd_text_in_every_field(store: Store) -> None:
+    """NUL, lone surrogates and emoji in state, context and metadata, as values and keys."""
+    client = store.client()
+    given = {ODD_TEXT: ODD_TEXT, "list": [ODD_TEXT] * 200}
+    saved = await save(client, "s", given, context={ODD_TEXT: [ODD_TEXT]}, metadata={ODD_TEXT: ODD_TEXT})
+    client = await store.reopen()
+    found = await client.restore(saved)
+    exactly(found.state, given)
+    assert found.context == {ODD_TEXT: [ODD_TEXT]}
+    assert found.metadata == {ODD_TEXT: ODD_TEXT}
+    assert len(await client.log("s", metadata={ODD_TEXT: ODD_TEXT})) == 1
+    async with client.run("s") as run:
+        await run.save(metadata={"t": ODD_TEXT}, context={"t": ODD_TEXT})
+    assert (await headers(client, "s"))[0].context == {"t": ODD_TEXT}
+
+
+@case("S10", "S11")
+async def nothing_is_shared_with_the_caller(store: Store) -> None:
+    """Changing what was saved or restored changes nothing stored, on any backend."""
+    client = store.client()
+    state: dict[str, Any] = {"items": [1], "pad": ["x" * 100] * 100}
+    context = {"c": [1]}
+    saved = await save(client, "s", state, context=context, metadata=context)
+    state["items"].append(2)
+    context["c"].append(2)
+    found = await client.restore(saved)
+    assert found.state["items"] == [1]
+    found.state["items"].append(3)
+    found.state["pad"].clear()
+    found.context["c"].append(3)  # type: ignore[attr-defined]
+    again = await client.restore(saved)
+    assert again.state == {"items": [1], "pad": ["x" * 100] * 100}
+    assert (again.context, again.metadata) == ({"c": [1]}, {"c": [1]})
+    latest = await client.latest(agent_id="a", session_id="s")
+    assert latest == again
+
+
+@case("S10")
+async def a_save_keeps_the_moment_it_was_called(store: Store) -> None:
+    """A change between the call and the commit is not torn into it."""
+    client = store.client()
+    state = {"items": list(range(5000)), "n": 0}
+    saves = []
+    for number in range(10):
+        state["n"] = number
+        saves.append(await save(client, "s", state, checkpoint_id=None))
+        state["items"].append(number)  # type: ignore[attr-defined]
+    for number, saved in enumerate(saves):
+        found = (await client.restore(saved)).state
+        assert (found["n"], len(found["items"])) == (number, 5000 + number)
+
+
+@case("S05")
+async def a_state_that_is_too_large(store: Store) -> None:
+    """Refused with both numbers, nothing written."""
+    client = store.client(max_state_bytes=10_000)
+    with pytest.raises(SerializationError, match="10,000"):
+        await save(client, "s", {"x": "y" * 20_000})
+    assert len(await client.threads()) == 0
+
+
+@case("S20")
+async def damage_is_an_integrity_error(store: Store) -> None:
+    """The error for damage is not the error for a value that cannot be kept."""
+    assert not issubclass(CheckpointIntegrityError, SerializationError)
+    client = store.client()
+    await save(client, "s", {"x": "y"})

@@ -1,0 +1,121 @@
+"""What a case holds: clients in the colour under test over one set of data.
+
+The one invariant: a body never learns its colour, except through `store.colour`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, Literal, TypeVar, Unpack, cast
+
+from lastgood.backend import Backend
+from lastgood.client import BlockingClient, Client
+from lastgood.core import Core
+from lastgood.model import Header, ThreadInfo
+from lastgood.opening import ClientOptions
+from lastgood.testing.colours import AwaitableClient
+from lastgood.testing.harness import BackendHarness
+
+T = TypeVar("T")
+Colour = Literal["async", "blocking"]
+COLOURS: tuple[Colour, ...] = ("async", "blocking")
+
+
+class Store:
+    """One set of data, and the clients that a case opened on it."""
+
+    def __init__(self, harness: BackendHarness, colour: Colour) -> None:
+        self.harness = harness
+        self.colour = colour
+        self.clients: list[Client] = []
+
+    def client(self, **options: Unpack[ClientOptions]) -> Client:
+        """Another client, with nothing in its cache: as good as another process."""
+        return self.client_on(self.harness.backend(), **options)
+
+    def client_on(self, backend: Backend, **options: Unpack[ClientOptions]) -> Client:
+        """A client on a backend that the case holds."""
+        if self.colour == "async":
+            made = Client.on(backend, **options)
+        else:
+            made = cast(Client, AwaitableClient(BlockingClient.on(backend, **options)))
+        self.clients.append(made)
+        return made
+
+    async def reopen(self) -> Client:
+        """Close every client and open the data anew."""
+        await self.close()
+        return self.client()
+
+    async def close(self) -> None:
+        """Close every client."""
+        while self.clients:
+            await self.clients.pop().close()
+
+    async def together(self, calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[Any]:
+        """Outcomes of calls made at once, by tasks or by threads; errors are given back."""
+        if self.colour == "async":
+            return await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(len(calls)) as pool:
+            jobs = [loop.run_in_executor(pool, _run_alone, call) for call in calls]
+            return await asyncio.gather(*jobs, return_exceptions=True)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let the store's clock run on."""
+        if self.harness.turns_clock:
+            self.harness.time.shift += seconds
+        else:
+            await asyncio.sleep(seconds)
+
+    def full_disk(self, client: Client) -> AbstractContextManager[None]:
+        """Within the block, what a client writes does not fit."""
+        return self.harness.full_disk(core_of(client).backend)
+
+    async def footprint(self) -> int:
+        """Bytes that everything takes, after closing; the thread's own count where unknown."""
+        measured = sum(info.size for info in await self.client().threads(limit=1000))
+        await self.close()
+        stored = self.harness.stored_bytes()
+        return measured if stored is None else stored
+
+
+def _run_alone(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return asyncio.run(call())
+
+
+def core_of(client: Client) -> Core:
+    """What a client of either colour sits on."""
+    twin = getattr(client, "twin", None)
+    inner = client if twin is None else twin._direct
+    core: Core = inner._core
+    return core
+
+
+async def thread_info(client: Client, thread: str) -> ThreadInfo | None:
+    """A thread as the list shows it."""
+    return next((info for info in await client.threads(limit=1000) if info.thread_id == thread), None)
+
+
+async def status(client: Client, thread: str) -> str:
+    """A thread's status."""
+    info = await thread_info(client, thread)
+    return "absent" if info is None else info.status
+
+
+async def headers(client: Client, thread: str, **filters: Any) -> list[Header]:
+    """All headers of a thread, newest first, page by page."""
+    page = await client.log(thread, limit=200, **filters)
+    found = list(page)
+    while page.next is not None:
+        page = await client.log(thread, limit=200, after=page.next, **filters)
+        found += page
+    return found
+
+
+async def branches(client: Client, thread: str) -> set[str]:
+    """The branches that a reader can see."""
+    return {header.branch for header in await headers(client, thread)}

@@ -1,0 +1,77 @@
+"""Running cases: all of them, on one harness, in one colour, as pytest parameters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from lastgood.registry import BACKENDS
+from lastgood.testing import (
+    conflicts,
+    damage,
+    fidelity,
+    histories,
+    operations,
+    order,
+    processes,
+    removal,
+    run_cases,
+    tenancy,
+)
+from lastgood.testing.cases import CASES, Case
+from lastgood.testing.harness import BackendHarness
+from lastgood.testing.store import COLOURS, Colour, Store
+
+TOPICS = (
+    conflicts,
+    damage,
+    fidelity,
+    histories,
+    operations,
+    order,
+    processes,
+    removal,
+    run_cases,
+    tenancy,
+)
+
+
+def contract_cases() -> list[Case]:
+    """Every case of the contract."""
+    return list(CASES.values())
+
+
+def contract_schemes() -> list[str]:
+    """The registered backends that promise to keep the contract."""
+    return [scheme for scheme, entry in BACKENDS.items() if entry.contract]
+
+
+def contract_params(schemes: Sequence[str] | None = None) -> list[Any]:
+    """(colour, case) for each case and colour, with marks; (scheme, colour, case) given schemes."""
+    rows: list[tuple[str, ...]] = [()] if schemes is None else [(scheme,) for scheme in schemes]
+    return [
+        pytest.param(*row, colour, case, id="-".join((*row, colour, case.name)), marks=_marks(case))
+        for row in rows
+        for colour in COLOURS
+        for case in contract_cases()
+    ]
+
+
+def _marks(case: Case) -> list[pytest.MarkDecorator]:
+    marks = [pytest.mark.scenario(scenario) for scenario in case.scenarios]
+    return [*marks, pytest.mark.slow] if case.slow else marks
+
+
+def run_case(case: Case, harness: BackendHarness, colour: Colour) -> None:
+    """Play a case on fresh data."""
+    asyncio.run(_played(case, Store(harness, colour)))
+
+
+async def _played(case: Case, store: Store) -> None:
+    try:
+        await case.body(store)
+    finally:
+        await store.close()

@@ -1,0 +1,25 @@
+"""The contract: every case on every registered backend in both colours, by enumeration."""
+
+from pathlib import Path
+
+import pytest
+
+from lastgood.registry import BACKENDS
+from lastgood.testing import Case, contract_cases, contract_params, harness_for, run_case
+from lastgood.testing.store import Colour
+from lastgood.testing.suite import contract_schemes
+
+
+@pytest.mark.parametrize(("scheme", "colour", "case"), contract_params(contract_schemes()))
+def test_contract(scheme: str, colour: Colour, case: Case, tmp_path: Path) -> None:
+    run_case(case, harness_for(scheme, tmp_path), colour)
+
+
+def test_every_backend_that_promises_anything_is_run() -> None:
+    assert set(contract_schemes()) == {name for name, entry in BACKENDS.items() if entry.contract}
+    assert {"sqlite", "memory"} <= set(contract_schemes())
+
+
+def test_every_case_says_what_it_is() -> None:
+    bodies = [getattr(case.body, "args", [case.body])[0] for case in contract_cases()]
+    assert [body.__name__ for body in bodies if not body.__doc__] == []

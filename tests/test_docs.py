@@ -1,0 +1,257 @@
+"""The documentation is true: its code runs, its links lead somewhere, its names exist.
+
+Every fenced python block of a page is run, in order, in one namespace and an empty directory;
+`await` works at the top level. A block that must not run says why in a comment before it:
+
+    <!-- not run: needs a server -->
+"""
+
+import ast
+import asyncio
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lastgood
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path(lastgood.__file__).parent
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
+    + list((ROOT / "docs").rglob("*.md"))
+)
+LANGUAGES = {"python", "text", "sh", "mermaid"}
+README_LINES = 100
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: where it begins, in what language, and why it is not run (None if it is)."""
+
+    line: int
+    language: str
+    text: str
+    excuse: str | None
+
+
+def call_model(step: str, messages: list[Any]) -> dict[str, str]:
+    """The stand-in for a model that pages may use."""
+    return {"role": "assistant", "content": f"{step} done after {len(messages)} messages"}
+
+
+PRELUDES: dict[str, dict[str, Any]] = {
+    "README.md": {"call_model": call_model, "state": {"status": "validated", "total": 129}},
+}
+
+
+def blocks_of(page: Path) -> list[Block]:
+    found, lines = [], page.read_text().splitlines()
+    opened: tuple[int, str] | None = None
+    for number, line in enumerate(lines):
+        if not line.startswith("```"):
+            continue
+        if opened is None:
+            opened = number, line.removeprefix("```").strip()
+            continue
+        start, language = opened
+        text = "\n".join(lines[start + 1 : number])
+        found.append(Block(start + 1, language, text, excuse_before(lines[:start])))
+        opened = None
+    assert opened is None, f"{page.name}: a block that begins in line {opened} has no end"
+    return found
+
+
+def excuse_before(lines: list[str]) -> str | None:
+    above = next((line for line in reversed(lines) if line.strip()), "")
+    match = re.fullmatch(r"<!-- not run: (.+) -->", above.strip())
+    return match[1] if match else None
+
+
+def python_blocks(page: Path) -> list[Block]:
+    return [block for block in blocks_of(page) if block.language == "python"]
+
+
+def run_page(page: Path, names: dict[str, Any]) -> None:
+    with asyncio.Runner() as runner:
+        for block in python_blocks(page):
+            if block.excuse is None:
+                runner.run(run_block(page, block, names))
+
+
+async def run_block(page: Path, block: Block, names: dict[str, Any]) -> None:
+    # The empty lines make the line numbers of a traceback those of the page.
+    source = "\n" * block.line + block.text
+    code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    result = eval(code, names)
+    if inspect.iscoroutine(result):
+        await result
+
+
+def prelude(page: Path) -> dict[str, Any]:
+    own = PRELUDES.get(str(page.relative_to(ROOT)), {})
+    return {"__name__": f"page_{page.stem}", **own}
+
+
+@each_page
+def test_the_code_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page, prelude(page))
+
+
+@each_page
+def test_every_block_says_what_it_is(page: Path) -> None:
+    unknown = [b.line for b in blocks_of(page) if b.language not in LANGUAGES]
+    assert unknown == [], "a block is python, text, sh or mermaid"
+
+
+@each_page
+def test_an_excuse_stands_before_python_and_gives_a_reason(page: Path) -> None:
+    excused = [b for b in python_blocks(page) if b.excuse is not None]
+    comments = re.findall(r"^<!-- not run\b", page.read_text(), re.MULTILINE)
+    assert len(comments) == len(excused), "write <!-- not run: why --> right before a python block"
+
+
+def test_the_readme_example_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls: list[str] = []
+
+    def dying_model(step: str, messages: list[Any]) -> dict[str, str]:
+        calls.append(step)
+        if calls == ["fetch", "validate"]:
+            raise KeyboardInterrupt
+        return call_model(step, messages)
+
+    page = ROOT / "README.md"
+    names = {**prelude(page), "call_model": dying_model}
+    with pytest.raises(KeyboardInterrupt):
+        run_page(page, names)
+    run_page(page, names)
+    run_page(page, names)
+    assert calls == ["fetch", "validate", "validate", "pay"]
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
+
+
+def outside_blocks(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def links_of(page: Path) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", outside_blocks(page))
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ +(.+)$", outside_blocks(page), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in links_of(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = (page.parent / link.partition("#")[0] for link in links_of(page))
+        waiting += [t.resolve() for t in targets if t.suffix == ".md" and t.exists()]
+    assert set(PAGES) - reached == set()
+
+
+@cache
+def module_names() -> frozenset[str]:
+    paths = (path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*.py"))
+    return frozenset(".".join(path.parts).removesuffix(".__init__") for path in paths)
+
+
+def names_in(page: Path) -> Iterator[str]:
+    """Everything in backticks that reads like a file, or like a name in a module of ours."""
+    for quoted in re.findall(r"`([^`\n]+)`", outside_blocks(page)):
+        if re.fullmatch(r"[\w/.]+\.py|[\w.]+(/[\w.]+)*/", quoted):
+            yield quoted
+        elif re.fullmatch(r"\w+(\.\w+)+(\(\))?", quoted) and module_of(quoted):
+            yield quoted.removesuffix("()")
+
+
+def module_of(name: str) -> str:
+    """The longest part of a dotted name that is a module of ours."""
+    while name and name not in module_names():
+        name = name.rpartition(".")[0]
+    return name
+
+
+def is_there(name: str) -> bool:
+    if name.endswith((".py", "/")):
+        bases = (ROOT, PACKAGE, PACKAGE / "backends", PACKAGE / "codec")
+        return any((base / name).exists() for base in bases)
+    module = module_of(name)
+    found: Any = importlib.import_module(f"lastgood.{module}")
+    for part in name.removeprefix(module).split(".")[1:]:
+        if not hasattr(found, part):
+            return part in getattr(found, "__annotations__", {})
+        found = getattr(found, part)
+    return True
+
+
+@each_page
+def test_files_and_names_of_ours_exist(page: Path) -> None:
+    assert [name for name in names_in(page) if not is_there(name)] == []
+
+
+class TestTheReadingOfPages:
+    """The tests above are only as good as this."""
+
+    def test_a_block_and_its_excuse(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.md"
+        page.write_text("<!-- not run: it sleeps -->\n\n```python\nx\n```\n\n```text\ny\n```\n")
+        assert blocks_of(page) == [Block(3, "python", "x", "it sleeps"), Block(7, "text", "y", None)]
+
+    def test_code_that_fails_fails_the_page(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.md"
+        page.write_text("```python\nimport asyncio\nawait asyncio.sleep(0)\nassert 1 == 2\n```\n")
+        with pytest.raises(AssertionError) as failure:
+            run_page(page, {})
+        assert failure.traceback[-1].lineno == 3
+
+    @pytest.mark.parametrize(
+        ("name", "there"),
+        [
+            ("core.Core.capture", True),
+            ("core.Core.nothing", False),
+            ("backends.group.Group.drain", True),
+            ("rows.ThreadRow.newest", True),
+            ("client.py", True),
+            ("nobody.py", False),
+            ("src/lastgood/cli/", True),
+        ],
+    )
+    def test_names(self, name: str, there: bool) -> None:
+        assert is_there(name) is there
