@@ -33,7 +33,7 @@ def framework(value: Framework | str) -> str:
     return check_name(value.value if isinstance(value, Framework) else value, "framework")
 
 
-def parent(parent_id: str | None | Sentinel) -> bytes | None | Sentinel:
+def parent(parent_id: str | Sentinel | None) -> bytes | Sentinel | None:
     """A parent as the rules take it."""
     if parent_id is None or parent_id is HEAD:
         return parent_id
@@ -100,14 +100,14 @@ def _near(left: str, right: str) -> bool:
         for column, other in enumerate(right, 1):
             cost = min(row[column] + 1, row[column - 1] + 1, above + (letter != other))
             above, row[column] = row[column], cost
-    return row[-1] <= 2  # noqa: PLR2004
+    return row[-1] <= 2
 
 
 def cursor(after: str | None) -> int | None:
     """The place in a listing where the next page begins."""
     if after is None:
         return None
-    if not isinstance(after, str) or not after.isdecimal():
+    if not str(after).isdecimal():
         raise ValueError(f"after={after!r} is not a cursor. Pass page.next of the page before.")
     return min(int(after), 1 << 62)
 

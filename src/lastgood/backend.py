@@ -88,14 +88,15 @@ class Backend(ABC):
     url: str
     """Its address as shown in messages, without any secret."""
     durability: Durability
-    """What it really keeps: `strict` survives power loss, `relaxed` survives a killed process."""
+    """What it really keeps: `strict` survives power loss, `relaxed` a killed process."""
 
     @abstractmethod
     async def commit(self, intent: Intent) -> Writes:
         """Look, decide, write: one atomic unit. Gives back the writes with all keys filled in.
 
         - Two commits never see the same `Found` if one of them changes it.
-        - If a part's number or a new branch's name is taken, decide again, saying so (see `commits.decided`).
+        - If a part's number or a new branch's name is taken, decide again, saying so: that loop is
+          `commits.decided`.
         - If `decide` raises, nothing is written and the error propagates.
         """
 
@@ -108,7 +109,7 @@ class Backend(ABC):
         """Checkpoints by id; those that do not exist are left out, expired ones are marked."""
 
     @abstractmethod
-    async def list(self, tenant: str, listing: Listing) -> list[Located]:
+    async def history(self, tenant: str, listing: Listing) -> list[Located]:
         """Live checkpoints of a thread, newest seq first.
 
         - With an agent: its lane, and the handoffs that left it.

@@ -54,9 +54,9 @@ def grafted(
     """
     if isinstance(node, Fields) and steps:
         name = encoder.pack(steps[0])
-        child = node.children.get(name) if isinstance(name, bytes) else None
-        if child is None:
+        if isinstance(name, Dropped) or name not in node.children:
             raise _missing((*path, steps[0]))
+        child = node.children[name]
         longer = grafted(codec, encoder, child, steps[1:], items, (*path, steps[0]))
         return replace(node, children={**node.children, name: longer})
     if isinstance(node, Sequence) and not steps and node.kind == LIST:

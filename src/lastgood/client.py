@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
-from lastgood import arguments
-from lastgood.backend import Listing, Located
-from lastgood.checkpoints import Checkpoint, checksum_of, state_tree
+from lastgood import arguments, operations
+from lastgood.backend import Listing
+from lastgood.checkpoints import Checkpoint
 from lastgood.core import About, Core
 from lastgood.driver import Direct, Driver, Worker, blocking
-from lastgood.errors import (
-    CheckpointExpiredError,
-    CheckpointIntegrityError,
-    CheckpointNotFoundError,
-)
-from lastgood.ids import check_name, read_id, show_id
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.ids import check_name
 from lastgood.model import (
     HEAD,
     INHERIT,
@@ -30,14 +25,11 @@ from lastgood.model import (
     Page,
     Sentinel,
     ThreadInfo,
-    micros,
-    moment,
     seconds,
 )
 from lastgood.opening import Opener
-from lastgood.removal_rules import Delete, Expire
-from lastgood.rules import OnConflict, Save, ago
-from lastgood.run_rules import Expect, status_of
+from lastgood.rules import OnConflict, Save
+from lastgood.run_rules import Expect
 from lastgood.runs import BlockingRun, Place, Run
 
 S = TypeVar("S")
@@ -146,20 +138,14 @@ class Client(Opener):
             on_conflict=on_conflict,
             owner=self._core.options.user,
         )
-        return await self._driver.run(self._save(intent))
-
-    async def _save(self, intent: Save) -> str:
-        return (await self._core.save(await self._core.on_parents_branch(intent))).label
+        return await self._driver.run(operations.save(self._core, intent))
 
     async def restore(self, ref: str, verify: bool = True) -> Checkpoint:
         """The checkpoint, its state equal to what was saved, type for type.
 
         Raises CheckpointNotFoundError, CheckpointExpiredError, CheckpointIntegrityError.
         """
-        return await self._driver.run(self._restore(ref, verify=verify))
-
-    async def _restore(self, ref: str, *, verify: bool) -> Checkpoint:
-        return await self._core.checkpoint(await self._located(ref), verify=verify)
+        return await self._driver.run(operations.restore(self._core, ref, verify=verify))
 
     async def handoff(
         self,
@@ -177,33 +163,9 @@ class Client(Opener):
         """
         target = check_name(target_agent_id, "target_agent_id")
         ttl = ttl_seconds if isinstance(ttl_seconds, Sentinel) else seconds(ttl_seconds)
-        return await self._driver.run(self._handoff(ref, target, schema, note, ttl))
-
-    async def _handoff(
-        self, ref: str, target: str, schema: str | None, note: str | None, ttl: float | Sentinel | None
-    ) -> str:
-        source = await self._located(ref)
-        header = self._core.header(source)
-        noted = {} if note is None else {"handoff_note": note}
-        about = About(
-            agent=target,
-            framework=header.framework,
-            step=header.step_index + 1,
-            step_name=f"handoff_to_{target}"[:255],
-            ttl=ttl,
-            context=header.agent_context,
-            metadata={**header.metadata, **noted},
-            target=target,
-            schema=schema,
+        return await self._driver.run(
+            operations.handoff(self._core, ref, target, schema=schema, note=note, ttl=ttl)
         )
-        intent = Save(
-            tenant=self._core.tenant,
-            thread=source.session,
-            draft=self._core.copy_draft(source.row, about),
-            parent=source.row.id,
-            takeover=True,
-        )
-        return (await self._core.save(intent)).label
 
     async def timeline(self, agent_id: str, session_id: str, limit: int = 50) -> list[Checkpoint]:
         """An agent's checkpoints with their states, newest first."""
@@ -212,35 +174,57 @@ class Client(Opener):
             agent=check_name(agent_id, "agent_id"),
             limit=arguments.limit(limit),
         )
-        return await self._driver.run(self._timeline(listing))
-
-    async def _timeline(self, listing: Listing) -> list[Checkpoint]:
-        rows = await self._core.backend.list(self._core.tenant, listing)
-        return [await self._core.checkpoint(located) for located in rows]
+        return await self._driver.run(operations.timeline(self._core, listing))
 
     async def expire(self, ref: str) -> bool:
         """Remove a checkpoint now; False if it is not there. Its neighbours stay."""
-        return await self._driver.run(self._expire(ref))
-
-    async def _expire(self, ref: str) -> bool:
-        found = await self._find(ref)
-        if found is None:
-            return False
-        intent = Expire(self._core.tenant, found.session, found.row.id)
-        return bool((await self._core.backend.commit(intent)).answer)
+        return await self._driver.run(operations.expire(self._core, ref))
 
     # runs
 
+    @overload
     def run(
         self,
         session_id: str | None = None,
         *,
         agent_id: str = "agent",
-        initial: S | Callable[[], S] | None = None,
+        initial: Callable[[], S],
         branch: str | None = None,
         expect: Expect | None = None,
         ttl_seconds: float | timedelta | None = None,
-    ) -> Run[S]:
+    ) -> Run[S]: ...
+    @overload
+    def run(
+        self,
+        session_id: str | None = None,
+        *,
+        agent_id: str = "agent",
+        initial: S,
+        branch: str | None = None,
+        expect: Expect | None = None,
+        ttl_seconds: float | timedelta | None = None,
+    ) -> Run[S]: ...
+    @overload
+    def run(
+        self,
+        session_id: str | None = None,
+        *,
+        agent_id: str = "agent",
+        initial: None = None,
+        branch: str | None = None,
+        expect: Expect | None = None,
+        ttl_seconds: float | timedelta | None = None,
+    ) -> Run[Any]: ...
+    def run(
+        self,
+        session_id: str | None = None,
+        *,
+        agent_id: str = "agent",
+        initial: Any = None,
+        branch: str | None = None,
+        expect: Expect | None = None,
+        ttl_seconds: float | timedelta | None = None,
+    ) -> Run[Any]:
         """A unit of work that goes on from its last good step: `async with client.run(...)`.
 
         `initial` is used only where the lane is empty; give a function if it costs something.
@@ -265,16 +249,12 @@ class Client(Opener):
                 hint="Build it anew; a checkpoint is not changed after build().",
             )
         intent = self._core.put_intent(checkpoint)
-        return await self._driver.run(self._save(intent))
+        return await self._driver.run(operations.save(self._core, intent))
 
     async def latest(self, *, agent_id: str, session_id: str) -> Checkpoint | None:
         """The head of the current branch with its state, whatever the clocks say; None if empty."""
         thread, agent = check_name(session_id, "session_id"), check_name(agent_id, "agent_id")
-        return await self._driver.run(self._latest(thread, agent))
-
-    async def _latest(self, thread: str, agent: str) -> Checkpoint | None:
-        tip = await self._core.tip(thread, agent)
-        return None if tip is None else await self._core.checkpoint(tip)
+        return await self._driver.run(operations.latest(self._core, thread, agent))
 
     async def log(
         self,
@@ -304,12 +284,12 @@ class Client(Opener):
             before=arguments.cursor(after),
             limit=arguments.limit(limit),
         )
-        return await self._driver.run(self._core.log(listing, dict(metadata or {})))
+        return await self._driver.run(operations.log(self._core, listing, dict(metadata or {})))
 
     async def threads(self, *, limit: int = 50, after: str | None = None) -> Page[ThreadInfo]:
         """Threads, newest first, with status and counts."""
         before, count = arguments.cursor(after), arguments.limit(limit)
-        return await self._driver.run(self._core.threads(before, count))
+        return await self._driver.run(operations.threads(self._core, before, count))
 
     async def delete(self, session_id: str) -> bool:
         """Remove a thread and everything in it; False if it is not there.
@@ -317,25 +297,8 @@ class Client(Opener):
         A writer that still holds a part of it gets ThreadDeletedError; a new root save or a new
         run begins the id anew.
         """
-        intent = Delete(self._core.tenant, check_name(session_id, "session_id"))
-        return bool((await self._driver.run(self._core.backend.commit(intent))).answer)
-
-    async def _find(self, ref: str) -> Located | None:
-        id = read_id(check_name(ref, "ref"))
-        if id is None:
-            return None
-        return (await self._core.backend.find(self._core.tenant, [id])).get(id)
-
-    async def _located(self, ref: str) -> Located:
-        found = await self._find(ref)
-        if found is None:
-            raise await self._core.not_found(ref)
-        if found.expired:
-            raise CheckpointExpiredError(
-                f"checkpoint {ref} of thread {found.session!r} is over its time.",
-                hint="Give important checkpoints no ttl_seconds.",
-            )
-        return found
+        thread = check_name(session_id, "session_id")
+        return await self._driver.run(operations.delete(self._core, thread))
 
 
 class BlockingClient(Opener):
@@ -351,7 +314,7 @@ class BlockingClient(Opener):
     @property
     def aio(self) -> Client:
         """The same store for async code."""
-        return Client(self._direct._core)  # noqa: SLF001
+        return Client(self._direct._core)
 
     @property
     def durability(self) -> str:
@@ -369,16 +332,49 @@ class BlockingClient(Opener):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @overload
     def run(
         self,
         session_id: str | None = None,
         *,
         agent_id: str = "agent",
-        initial: S | Callable[[], S] | None = None,
+        initial: Callable[[], S],
         branch: str | None = None,
         expect: Expect | None = None,
         ttl_seconds: float | timedelta | None = None,
-    ) -> BlockingRun[S]:
+    ) -> BlockingRun[S]: ...
+    @overload
+    def run(
+        self,
+        session_id: str | None = None,
+        *,
+        agent_id: str = "agent",
+        initial: S,
+        branch: str | None = None,
+        expect: Expect | None = None,
+        ttl_seconds: float | timedelta | None = None,
+    ) -> BlockingRun[S]: ...
+    @overload
+    def run(
+        self,
+        session_id: str | None = None,
+        *,
+        agent_id: str = "agent",
+        initial: None = None,
+        branch: str | None = None,
+        expect: Expect | None = None,
+        ttl_seconds: float | timedelta | None = None,
+    ) -> BlockingRun[Any]: ...
+    def run(
+        self,
+        session_id: str | None = None,
+        *,
+        agent_id: str = "agent",
+        initial: Any = None,
+        branch: str | None = None,
+        expect: Expect | None = None,
+        ttl_seconds: float | timedelta | None = None,
+    ) -> BlockingRun[Any]:
         """A unit of work that goes on from its last good step: `with client.run(...)`."""
         return BlockingRun(
             self._direct.run(

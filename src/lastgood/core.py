@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lastgood import manifest, tree
-from lastgood.backend import Backend, Extents, Listing, Located, ThreadEntry
+from lastgood.backend import Backend, Extents, Located
 from lastgood.building import build
 from lastgood.cache import TreeCache
 from lastgood.checkpoints import (
@@ -26,7 +26,7 @@ from lastgood.checkpoints import (
 from lastgood.codec import Codec, Dropped, Encoder, Loss
 from lastgood.commits import Scope
 from lastgood.driver import Pulse
-from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError, SerializationError
+from lastgood.errors import CheckpointIntegrityError, SerializationError
 from lastgood.ids import new_id, read_id, show_id
 from lastgood.manifest import Spot, Stored
 from lastgood.model import (
@@ -34,15 +34,12 @@ from lastgood.model import (
     SCHEMA_VERSION,
     Framework,
     Header,
-    Page,
     Sentinel,
-    ThreadInfo,
     micros,
     moment,
 )
 from lastgood.rows import CheckpointRow, read_slots
-from lastgood.rules import Draft, Save, ago
-from lastgood.run_rules import status_of
+from lastgood.rules import Draft, Save
 from lastgood.splitting import rebased, split
 from lastgood.tree import Leaf, Node
 
@@ -80,7 +77,7 @@ class About:
     step: int | None = None
     step_name: str | None = None
     created_at: int = 0
-    ttl: float | None | Sentinel = None
+    ttl: float | Sentinel | None = None
     context: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
     target: str | None = None
@@ -237,7 +234,7 @@ class Core:
     # loading
 
     async def stored(self, row: CheckpointRow) -> Stored:
-        """The tree of a checkpoint with all its pages, from the cache or verified from the store."""
+        """The tree of a checkpoint with all its pages: cached, or read and verified."""
         known = self.cache.get(row.id)
         if known is not None and known.tree.hash == row.root:
             return known
@@ -262,7 +259,7 @@ class Core:
 
     async def _fill(self, node: Node, row: CheckpointRow, slots: tuple[manifest.Slot, ...]) -> Node:
         wanted = [
-            Extents(Spot(slots[extent.slot].stream, extent.first), extent.count)
+            Extents(Spot(slots[extent.slot].stream, extent.first), extent.length)
             for extent in tree.extents(node)
         ]
         if not wanted:
@@ -328,58 +325,3 @@ class Core:
             return None
         self.cache.saw((thread, agent), found.tip.id)
         return Located(found.tip, thread, agent, expired=False)
-
-    async def log(self, listing: Listing, metadata: dict[str, Any]) -> Page[Header]:
-        """One page of headers; metadata is compared as values, not in the store's language."""
-        kept: list[Header] = []
-        before: int | None = listing.before
-        while True:
-            rows = await self.backend.list(self.tenant, replace(listing, before=before))
-            for located in rows:
-                header = self.header(located)
-                if all(_has(header.metadata, key, value) for key, value in metadata.items()):
-                    kept.append(header)
-                    if len(kept) == listing.limit:
-                        return Page(kept, str(header.seq))
-            if len(rows) < listing.limit:
-                return Page(kept)
-            before = rows[-1].row.seq
-
-    async def threads(self, after: int | None, limit: int) -> Page[ThreadInfo]:
-        """One page of threads."""
-        now = time.time_ns() // 1000
-        entries = await self.backend.threads(self.tenant, after=after, limit=limit)
-        infos = [self._info(entry, now) for entry in entries]
-        return Page(infos, str(entries[-1].row.thread) if len(entries) == limit else None)
-
-    def _info(self, entry: ThreadEntry, now: int) -> ThreadInfo:
-        row, run = entry.row, entry.run
-        return ThreadInfo(
-            thread_id=row.name,
-            title=row.title or row.name,
-            status=status_of(run, now, self.options.stale_after_seconds),
-            checkpoints=row.count,
-            agents=entry.agents,
-            last_step=row.last_step,
-            size=row.size,
-            created_at=moment(row.created_at),
-            updated_at=moment(row.updated_at),
-            user=row.owner,
-            error=run.error if run else None,
-        )
-
-    async def not_found(self, ref: str) -> CheckpointNotFoundError:
-        """The error for a ref that leads nowhere, with what the store looks like."""
-        census = await self.backend.census(self.tenant)
-        age = (time.time_ns() // 1000 - census.created_at) / 1e6
-        created = "just now" if age < 60 else ago(age)  # noqa: PLR2004
-        noun = "thread" if census.threads == 1 else "threads"
-        return CheckpointNotFoundError(
-            f"No checkpoint {ref!r} in {self.backend.url} "
-            f"(created {created}, {census.threads} {noun}).",
-            hint="Started from another directory? Pass the path." if not census.threads else "",
-        )
-
-
-def _has(metadata: Mapping[str, Any], key: str, value: object) -> bool:
-    return key in metadata and type(metadata[key]) is type(value) and metadata[key] == value

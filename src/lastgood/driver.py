@@ -57,7 +57,7 @@ def run_blocking(operation: Operation[T]) -> T:
 
 def _as_wait(yielded: object) -> Wait:
     if not isinstance(yielded, Wait):
-        raise RuntimeError(f"a blocking backend suspended on {yielded!r}: this is a bug in it")
+        raise RuntimeError(f"a blocking backend suspended on {yielded!r}: a bug")  # noqa: TRY004
     return yielded
 
 
@@ -91,7 +91,7 @@ class _Job:
             self.wait = _as_wait(self.operation.send(None))
         except StopIteration as stop:
             self.wait, self.result = None, stop.value
-        except BaseException as error:  # noqa: BLE001 - it belongs to the awaiting task
+        except BaseException as error:
             self.wait, self.error = None, error
 
     def settle(self) -> None:
@@ -99,7 +99,7 @@ class _Job:
         try:
             assert self.wait is not None
             self.wait.settle()
-        except BaseException as error:  # noqa: BLE001 - this thread serves others too
+        except BaseException as error:
             self.wait, self.error = None, error
 
     def deliver(self) -> None:
@@ -169,9 +169,14 @@ def _deliver(jobs: list[_Job]) -> None:
     for loop in {job.loop for job in jobs}:
         mine = [job for job in jobs if job.loop is loop]
         try:
-            loop.call_soon_threadsafe(lambda mine=mine: [job.deliver() for job in mine])
+            loop.call_soon_threadsafe(_hand_over, mine)
         except RuntimeError:
             continue  # the loop was closed: nobody is left to be told
+
+
+def _hand_over(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.deliver()
 
 
 class Pulse:

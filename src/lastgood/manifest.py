@@ -120,7 +120,9 @@ def plan(
 
 def _skeleton(records: list[bytes], old: Sequence | None) -> Sequence:
     """The records themselves as a sequence, diffed against the base's."""
-    return from_elements(Shape(Family.ARRAY, LIST, b"", ()), records, old)
+    return from_elements(Shape(Family.ARRAY, LIST, b"", ()), records, list(map(len, records)), old)[
+        0
+    ]
 
 
 @dataclass(slots=True)
@@ -212,8 +214,8 @@ def _has_fresh(node: Node) -> bool:
 def _add(places: list[Place], place: Extent) -> None:
     """Append an extent, merging it with its neighbour where the numbers go on."""
     last = places[-1] if places else None
-    if isinstance(last, Extent) and (last.slot, last.first + last.count) == place[:2]:
-        places[-1] = Extent(last.slot, last.first, last.count + place.count)
+    if isinstance(last, Extent) and (last.slot, last.first + last.length) == place[:2]:
+        places[-1] = Extent(last.slot, last.first, last.length + place.length)
     else:
         places.append(place)
 
@@ -235,7 +237,9 @@ def _renumbered(node: Node, numbers: dict[int, int]) -> Node:
         return node
     return moved(
         node,
-        places=tuple(p._replace(slot=numbers[p.slot]) for p in node.places if isinstance(p, Extent)),
+        places=tuple(
+            p._replace(slot=numbers[p.slot]) for p in node.places if isinstance(p, Extent)
+        ),
         home=None if node.home is None else numbers[node.home],
         nested=tuple(_renumbered(child, numbers) for child in node.nested),
     )

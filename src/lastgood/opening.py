@@ -62,7 +62,7 @@ class Opener:
         durability: Literal["strict", "relaxed"] = "strict",
         **options: Unpack[ClientOptions],
     ) -> Self:
-        """A store in one file; "relaxed" may lose the last commits at power loss, never at a kill."""
+        """A store in one file. "relaxed" may lose the last saves at power loss, not at a kill."""
         return cls.on(registry.make("sqlite", path=path, durability=durability), **options)
 
     @classmethod

@@ -22,32 +22,46 @@ CHUNK = 64 * 1024
 """Pages are held together in memory in chunks of about this size: few to compare, cheap to grow."""
 
 TIES = 8
-"""How many pages with the same first element are tried: a list of equal values has no end of them."""
+"""How many pages with the same first element are tried; a list of equal values has many."""
 
 Skip = Callable[[bytes, int], int]
 Lengths = Callable[[int], list[int]]
+
+
+class Cut(NamedTuple):
+    """How bytes are cut: the size of each page and of the first element in it.
+
+    `firsts` is empty where it is not known (pages from the store) or means nothing (texts).
+    """
+
+    sizes: tuple[int, ...] = ()
+    firsts: tuple[int, ...] = ()
+
+    def __add__(self, other: Cut) -> Cut:  # type: ignore[override]
+        known = len(self.firsts) == len(self.sizes) and len(other.firsts) == len(other.sizes)
+        return Cut(self.sizes + other.sizes, self.firsts + other.firsts if known else ())
 
 
 class Chunk(NamedTuple):
     """Neighbouring pages in one piece of memory."""
 
     data: bytes
-    sizes: tuple[int, ...]
+    cut: Cut
 
 
 class Keep(NamedTuple):
-    """Pages `first` to `first + count - 1` of the base recur here."""
+    """Pages `first` to `first + length - 1` of the base recur here."""
 
     first: int
-    count: int
+    length: int
 
 
 class New(NamedTuple):
-    """The body from `start` to `end` is new, cut into pages of these sizes."""
+    """The body from `start` to `end` is new, and cut like this."""
 
     start: int
     end: int
-    sizes: tuple[int, ...]
+    cut: Cut
 
 
 Match = Keep | New
@@ -55,11 +69,16 @@ Match = Keep | New
 
 def pages_of(chunks: Sequence[Chunk]) -> Iterator[bytes]:
     """Every page of a body, in order."""
-    for data, sizes in chunks:
+    for data, cut in chunks:
         start = 0
-        for size in sizes:
+        for size in cut.sizes:
             yield data[start : start + size]
             start += size
+
+
+def count_pages(chunks: Sequence[Chunk]) -> int:
+    """How many pages a body has."""
+    return sum(len(chunk.cut.sizes) for chunk in chunks)
 
 
 def joined(chunks: Sequence[Chunk]) -> bytes:
@@ -67,42 +86,44 @@ def joined(chunks: Sequence[Chunk]) -> bytes:
     return chunks[0].data if len(chunks) == 1 else b"".join(chunk.data for chunk in chunks)
 
 
-def grown(chunks: tuple[Chunk, ...], data: bytes, sizes: tuple[int, ...]) -> tuple[Chunk, ...]:
+def grown(chunks: tuple[Chunk, ...], data: bytes, cut: Cut) -> tuple[Chunk, ...]:
     """Append pages; only the last chunk is copied, so growing costs the same at any length."""
     if chunks and len(chunks[-1].data) < CHUNK:
         last = chunks[-1]
-        return (*chunks[:-1], Chunk(last.data + data, last.sizes + sizes))
-    return (*chunks, Chunk(data, sizes))
+        return (*chunks[:-1], Chunk(last.data + data, last.cut + cut))
+    return (*chunks, Chunk(data, cut))
 
 
-def cut(lengths: Sequence[int]) -> tuple[int, ...]:
-    """Group neighbouring elements, given by their lengths, into page sizes."""
-    sizes, open_page = [], 0
+def cut_elements(lengths: Sequence[int]) -> Cut:
+    """Group neighbouring elements, given by their lengths, into pages."""
+    sizes, firsts, open_page = [], [], 0
     for length in lengths:
+        if not open_page:
+            firsts.append(length)
         open_page += length
         if open_page >= PAGE:
             sizes.append(open_page)
             open_page = 0
     if open_page:
         sizes.append(open_page)
-    return tuple(sizes)
+    return Cut(tuple(sizes), tuple(firsts))
 
 
-def sliced(length: int) -> tuple[int, ...]:
-    """Page sizes for a text of that many bytes."""
+def cut_text(length: int) -> Cut:
+    """Cut a text of that many bytes."""
     whole, rest = divmod(length, SLICE)
-    return (SLICE,) * whole + ((rest,) if rest else ())
+    return Cut((SLICE,) * whole + ((rest,) if rest else ()))
 
 
 def common_prefix(base: Sequence[Chunk], body: bytes) -> tuple[int, int]:
     """How many bytes and whole pages of the base stand at the front of the body."""
     offset = pages = 0
-    for data, sizes in base:
-        if body.startswith(data, offset):
-            offset += len(data)
-            pages += len(sizes)
+    for chunk in base:
+        if body.startswith(chunk.data, offset):
+            offset += len(chunk.data)
+            pages += len(chunk.cut.sizes)
             continue
-        for page in pages_of((Chunk(data, sizes),)):
+        for page in pages_of((chunk,)):
             if not body.startswith(page, offset):
                 return offset, pages
             offset += len(page)
@@ -121,7 +142,7 @@ def match_text(base: Sequence[Chunk], body: bytes) -> list[Match]:
             break
         end -= len(page)
         tail -= 1
-    middle = [New(offset, end, sliced(end - offset))] if end > offset else []
+    middle = [New(offset, end, cut_text(end - offset))] if end > offset else []
     return _keep(0, kept) + middle + _keep(tail, len(pages) - tail)
 
 
@@ -139,20 +160,29 @@ def match_elements(
     if offset == len(body):
         return found
     lengths = lengths_from(offset)
-    if kept == sum(len(chunk.sizes) for chunk in base):
-        return [*found, New(offset, len(body), cut(lengths))]
-    return found + _Resync(list(pages_of(base)), body, skip).scan(offset, lengths, kept)
+    if kept == count_pages(base):
+        return [*found, New(offset, len(body), cut_elements(lengths))]
+    return found + _Resync(base, body, skip).scan(offset, lengths, kept)
 
 
-def known_lengths(lengths: list[int]) -> Lengths:
-    """For a body whose elements were just encoded one by one."""
+class KnownLengths:
+    """For a body whose elements were just encoded one by one.
 
-    def lengths_from(offset: int) -> list[int]:
-        if not offset:
-            return lengths
-        return lengths[bisect_left(list(accumulate(lengths)), offset) + 1 :]
+    `first_new` is the index of the first element that was asked for: those before it stand in the
+    base as they are.
+    """
 
-    return lengths_from
+    def __init__(self, lengths: list[int], base_size: int, base_count: int) -> None:
+        self._lengths = lengths
+        self._base = {0: 0, base_size: base_count}
+        self.first_new = len(lengths)
+
+    def __call__(self, offset: int) -> list[int]:
+        known = self._base.get(offset)
+        if known is None:
+            known = bisect_left(list(accumulate(self._lengths)), offset) + 1
+        self.first_new = known
+        return self._lengths[known:]
 
 
 def scanned_lengths(body: bytes, skip: Skip) -> Lengths:
@@ -176,12 +206,13 @@ def _keep(first: int, count: int) -> list[Match]:
 class _Resync:
     """Walks a body past the first difference and picks up known pages again."""
 
-    def __init__(self, pages: list[bytes], body: bytes, skip: Skip) -> None:
-        self.pages = pages
+    def __init__(self, base: Sequence[Chunk], body: bytes, skip: Skip) -> None:
+        self.pages = list(pages_of(base))
         self.body = body
         self.by_first: dict[bytes, list[int]] = {}
-        for number, page in enumerate(pages):
-            self.by_first.setdefault(page[: skip(page, 0)], []).append(number)
+        firsts = _first_elements(base, skip)
+        for number, page in enumerate(self.pages):
+            self.by_first.setdefault(page[: next(firsts)], []).append(number)
 
     def scan(self, offset: int, lengths: Sequence[int], expected: int) -> list[Match]:
         """Match from an element boundary on; `expected` is the base page that would come next."""
@@ -195,7 +226,7 @@ class _Resync:
                 index += 1
                 continue
             if fresh:
-                found.append(New(fresh_from, offset, cut(fresh)))
+                found.append(New(fresh_from, offset, cut_elements(fresh)))
                 fresh = []
             end = offset + len(self.pages[page])
             _add_page(found, page)
@@ -204,11 +235,11 @@ class _Resync:
                 index += 1
             fresh_from, expected = offset, page + 1
         if fresh:
-            found.append(New(fresh_from, offset, cut(fresh)))
+            found.append(New(fresh_from, offset, cut_elements(fresh)))
         return found
 
     def _find(self, offset: int, length: int, expected: int) -> int | None:
-        candidates = self.by_first.get(self.body[offset : offset + length], ())
+        candidates = self.by_first.get(self.body[offset : offset + length], [])
         start = bisect_left(candidates, expected)
         for page in (*candidates[start : start + TIES], *candidates[:start][:TIES]):
             if self.body.startswith(self.pages[page], offset):
@@ -216,9 +247,18 @@ class _Resync:
         return None
 
 
+def _first_elements(base: Sequence[Chunk], skip: Skip) -> Iterator[int]:
+    """The length of the first element of every page."""
+    for chunk in base:
+        if chunk.cut.firsts:
+            yield from chunk.cut.firsts
+        else:
+            yield from (skip(page, 0) for page in pages_of((chunk,)))
+
+
 def _add_page(found: list[Match], page: int) -> None:
     last = found[-1] if found else None
-    if isinstance(last, Keep) and last.first + last.count == page:
-        found[-1] = Keep(last.first, last.count + 1)
+    if isinstance(last, Keep) and last.first + last.length == page:
+        found[-1] = Keep(last.first, last.length + 1)
     else:
         found.append(Keep(page, 1))

@@ -48,7 +48,7 @@ def make(scheme: str, **arguments: Any) -> Backend:
 
 def open_url(url: str, **options: Any) -> Backend:
     """A backend by its address, such as `sqlite:///agent.db` or `memory:`."""
-    scheme = url.partition(":")[0] if isinstance(url, str) else ""
+    scheme = str(url).partition(":")[0]
     if scheme not in BACKENDS:
         known = ", ".join(f"{name}:" for name in BACKENDS)
         raise ValueError(

@@ -27,7 +27,7 @@ class Expire:
             return Writes(answer=False)
         newest = b"" if thread.newest == row.id else thread.newest
         return Writes(
-            thread=thread._replace(count=thread.count - 1, newest=newest),
+            thread=thread._replace(checkpoints=thread.checkpoints - 1, newest=newest),
             branches=tuple(
                 branch._replace(head=tip.id if tip else b"") for branch, tip in found.fallbacks
             ),
@@ -55,7 +55,7 @@ class Delete:
             state=DELETED,
             title="",
             owner=None,
-            count=0,
+            checkpoints=0,
             newest=b"",
             lanes=0,
             branches=0,

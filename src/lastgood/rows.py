@@ -22,7 +22,7 @@ LIVE, DELETED = 0, 1
 
 
 class ThreadRow(NamedTuple):
-    """One incarnation of a thread. `lanes`, `branches` and `count` say what else must be there."""
+    """One incarnation of a thread. `lanes` and `branches` say what else must be there."""
 
     thread: int
     tenant: str
@@ -32,7 +32,7 @@ class ThreadRow(NamedTuple):
     title: str
     owner: str | None
     seq: int
-    count: int
+    checkpoints: int
     newest: bytes
     lanes: int
     branches: int
@@ -136,6 +136,12 @@ TABLES: dict[type, str] = {
     RunRow: "run",
     CheckpointRow: "checkpoint",
 }
+
+
+def fields_of(cls: type) -> tuple[str, ...]:
+    """The names of a row's columns, in stored order, without the seal."""
+    names: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+    return names
 
 
 def sealed(row: Row) -> tuple[object, ...]:

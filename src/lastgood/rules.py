@@ -37,7 +37,7 @@ class Draft:
     step: int | None
     step_name: str | None
     created_at: int
-    ttl: float | None | Sentinel
+    ttl: float | Sentinel | None
     context: bytes
     metadata: bytes
     losses: bytes
@@ -72,7 +72,7 @@ class Save:
     thread: str
     draft: Draft
     branch: str | None = None
-    parent: bytes | None | Literal[Sentinel.HEAD] = HEAD
+    parent: bytes | Sentinel | None = HEAD
     on_conflict: OnConflict = "branch"
     holder: int | None = None
     known: tuple[bytes, ...] = ()
@@ -271,7 +271,7 @@ def _advanced(
 ) -> ThreadRow:
     return thread._replace(
         seq=row.seq,
-        count=thread.count + 1,
+        checkpoints=thread.checkpoints + 1,
         newest=row.id,
         lanes=thread.lanes + (found.lane is None),
         branches=thread.branches + _opens(found, line),
@@ -302,7 +302,7 @@ def opened(tenant: str, thread: str, found: Found, owner: str | None) -> ThreadR
         title="",
         owner=owner,
         seq=0,
-        count=0,
+        checkpoints=0,
         newest=b"",
         lanes=0,
         branches=0,
@@ -320,6 +320,7 @@ def check_holder(holder: int | None, found: Found, thread: str) -> None:
 
 
 def deleted(thread: str) -> ThreadDeletedError:
+    """The error for a writer that came too late."""
     return ThreadDeletedError(
         f"thread {thread!r} was deleted while this writer still held a part of it.",
         hint="Stop this writer, or begin anew: a save without parent_id, or a new run.",

@@ -16,7 +16,7 @@ from lastgood import paths
 from lastgood.building import build, extend, grafted
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
-from lastgood.driver import Direct, Driver, blocking
+from lastgood.driver import Driver, blocking
 from lastgood.errors import LastgoodError, RunStateError, StorageError
 from lastgood.ids import check_name, new_id, show_id
 from lastgood.model import KEEP, Sentinel
@@ -208,7 +208,9 @@ class Run(Generic[S]):
         extend(self.state, steps, items)
         return await self._commit(self._save_intent(captured, about))
 
-    def _grafted(self, row: CheckpointRow, steps: tuple[Any, ...], items: tuple[Any, ...]) -> Captured:
+    def _grafted(
+        self, row: CheckpointRow, steps: tuple[Any, ...], items: tuple[Any, ...]
+    ) -> Captured:
         core = self._core
         stored = core.cache.get(row.id)
         assert stored is not None, "it was loaded a moment ago"
@@ -249,7 +251,8 @@ class Run(Generic[S]):
 
     async def _commit(self, intent: Save) -> str:
         """Commit a step. If we are cancelled or the disk fails, its outcome is unknown: remember
-        the id, so that the next save recognises its own work in the head."""
+        the id, so that the next save recognises its own work in the head.
+        """
         before = self._unsettled
         self._unsettled = (*before, intent.draft.id)
         try:
@@ -280,6 +283,11 @@ def _outcome(error: BaseException | None) -> tuple[str, bool, str | None]:
     return "stale", False, type(error).__name__
 
 
+def _mirrored(name: str) -> Any:
+    """A read-only attribute of the async twin."""
+    return property(lambda self: getattr(self._direct, name))
+
+
 class BlockingRun(Generic[S]):
     """The blocking twin of `Run`."""
 
@@ -307,8 +315,15 @@ class BlockingRun(Generic[S]):
     def state(self, value: S) -> None:
         self._direct.state = value
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._direct, name)
+    session_id: str = _mirrored("session_id")
+    agent_id: str = _mirrored("agent_id")
+    run_id: str = _mirrored("run_id")
+    branch: str | None = _mirrored("branch")
+    base: str | None = _mirrored("base")
+    step_index: int | None = _mirrored("step_index")
+    attempt: int = _mirrored("attempt")
+    is_new: bool = _mirrored("is_new")
+    resumed: bool = _mirrored("resumed")
 
     save = blocking(Run.save)
     append = blocking(Run.append)

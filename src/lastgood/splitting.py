@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lastgood import pages
 from lastgood.codec import Dropped, Encoder, Family, Shape, array_header, nested_token, skip
-from lastgood.pages import SLICE, Chunk, Keep, Match, New
+from lastgood.pages import SLICE, Chunk, Cut, Keep, Match, New
 from lastgood.tree import Fields, Fresh, Leaf, Node, Place, Sequence, cut_places
 
 INLINE = 4096
@@ -97,28 +98,45 @@ def _text(site: _Site) -> Node | Dropped:
 def _elements(site: _Site) -> Node | Dropped:
     items = site.shape.family is Family.MAP
     pack = site.encoder.pack_items if items else site.encoder.pack_each
-    encoded = pack(site.shape.content, site.path)
+    encoded = pack(site.shape.content, site.path, exact=site.known is None)
     if len(encoded) != len(site.shape.content):
         site = _without_lost(site)
-    body = b"".join(encoded)
-    if len(body) < INLINE:
-        leaf = _small(site, encoded, body)
+    lengths = list(map(len, encoded))
+    if sum(lengths) < INLINE:
+        leaf = _small(site, encoded)
         if leaf is not None:
             return leaf
-    nested: tuple[Node, ...] = ()
-    if len(body) > SLICE and max(map(len, encoded)) > SLICE:
-        nested = _take_apart(site, encoded)
-    return from_elements(site.shape, encoded, site.known, nested)
+    node, first_new = _laid_out(site, encoded, lengths)
+    if site.encoder.exact_from(first_new, site.shape.content, encoded, items=items):
+        return node
+    encoded = pack(site.shape.content, site.path)
+    return _laid_out(site, encoded, list(map(len, encoded)))[0]
+
+
+def _laid_out(site: _Site, encoded: list[bytes], lengths: list[int]) -> tuple[Sequence, int]:
+    """The sequence of encoded elements, and from which on they are new."""
+    if max(lengths) <= SLICE:
+        return from_elements(site.shape, encoded, lengths, site.known)
+    encoded = list(encoded)
+    nested = _take_apart(site, encoded)
+    return from_elements(site.shape, encoded, list(map(len, encoded)), site.known, nested)
 
 
 def from_elements(
-    shape: Shape, encoded: list[bytes], known: Sequence | None, nested: tuple[Node, ...] = ()
-) -> Sequence:
-    """A sequence of elements, given by their encodings, on top of an earlier version of it."""
+    shape: Shape,
+    encoded: list[bytes],
+    lengths: list[int],
+    known: Sequence | None,
+    nested: tuple[Node, ...] = (),
+) -> tuple[Sequence, int]:
+    """A sequence of elements, given by their encodings, on top of an earlier version of it.
+
+    Also tells from which element on they are new.
+    """
     body = b"".join(encoded)
-    lengths = pages.known_lengths(list(map(len, encoded)))
-    matches = pages.match_elements(_base(known), body, lengths, _jump(shape.family))
-    return _sequence(shape, len(encoded), body, matches, known, nested)
+    ends = pages.KnownLengths(lengths, known.own_size if known else 0, known.count if known else 0)
+    matches = pages.match_elements(_base(known), body, ends, _jump(shape.family))
+    return _sequence(shape, len(encoded), body, matches, known, nested), ends.first_new
 
 
 def _base(known: Sequence | None) -> tuple[Chunk, ...]:
@@ -129,11 +147,12 @@ def _jump(family: Family) -> pages.Skip:
     return skip_item if family is Family.MAP else skip
 
 
-def _small(site: _Site, encoded: list[bytes], body: bytes) -> Leaf | Dropped | None:
+def _small(site: _Site, encoded: list[bytes]) -> Leaf | Dropped | None:
     """A plain list is its header and body; other kinds carry more and are packed whole."""
-    if type(site.value) is not list:
+    exact = site.known is None
+    if type(site.value) is not list or not exact:
         return _leaf(site.encoder, site.value, site.path)
-    data = array_header(len(encoded)) + body
+    data = array_header(len(encoded)) + b"".join(encoded)
     return Leaf(data) if len(data) <= INLINE else None
 
 
@@ -167,18 +186,16 @@ def _take_apart(site: _Site, encoded: list[bytes]) -> tuple[Node, ...]:
     return tuple(nested)
 
 
-
 def _nested(encoder: Encoder, item: object, base: Node | None, path: Path) -> Node:
     node = split(encoder, item, base, path)
     assert not isinstance(node, Dropped), "it was packed a moment ago"
     return node
 
 
-def _item(shape: Shape, item: object, index: int, data: bytes) -> tuple[object, object, bytes]:
+def _item(shape: Shape, item: Any, index: int, data: bytes) -> tuple[object, object, bytes]:
     """Path step, value and encoded key (if any) of one element."""
     if shape.family is Family.MAP:
-        key, value = item  # type: ignore[misc]
-        return key, value, data[: skip(data, 0)]
+        return item[0], item[1], data[: skip(data, 0)]
     return index, item, b""
 
 
@@ -198,7 +215,7 @@ def _sequence(
     if known is not None and _is_append(matches, known):
         new = matches[1:]
         tail = body[new[0].start :] if new else b""  # type: ignore[union-attr]
-        longer = grown(known, count, tail, new[0].sizes if new else ())  # type: ignore[union-attr]
+        longer = grown(known, count, tail, new[0].cut if new else Cut())  # type: ignore[union-attr]
         return replace(longer, kind=shape.kind, extra=shape.extra, nested=nested)
     return Sequence(
         family=shape.family,
@@ -214,35 +231,38 @@ def _sequence(
 
 
 def _is_append(matches: list[Match], known: Sequence) -> bool:
-    whole = Keep(0, sum(len(chunk.sizes) for chunk in known.chunks))
+    whole = Keep(0, pages.count_pages(known.chunks))
     return matches[:1] == [whole] and all(isinstance(match, New) for match in matches[1:])
 
 
-def grown(known: Sequence, count: int, tail: bytes, sizes: tuple[int, ...]) -> Sequence:
+def grown(known: Sequence, count: int, tail: bytes, cut: Cut) -> Sequence:
     """The sequence with a tail: shares the base's memory, hashes and copies only what is new."""
     if not tail:
         return replace(known, count=count)
     running = known.running.copy()
     running.update(tail)
-    fresh = Fresh(tuple(pages.pages_of((Chunk(tail, sizes),))))
+    fresh = Fresh(tuple(pages.pages_of((Chunk(tail, cut),))))
     return replace(
         known,
         count=count,
-        chunks=pages.grown(known.chunks, tail, sizes),
+        chunks=pages.grown(known.chunks, tail, cut),
         places=(*known.places, fresh),
         running=running,
     )
 
 
 def _chunks(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[Chunk, ...]:
-    lengths = [len(page) for page in pages.pages_of(known.chunks)] if known else []
+    old = sum((chunk.cut for chunk in known.chunks), Cut()) if known else Cut()
     chunks: tuple[Chunk, ...] = ()
     offset = 0
     for match in matches:
-        kept = isinstance(match, Keep)
-        sizes = tuple(lengths[match.first : match.first + match.count]) if kept else match.sizes  # type: ignore[union-attr]
-        end = offset + sum(sizes)
-        chunks = pages.grown(chunks, body[offset:end], sizes)
+        if isinstance(match, Keep):
+            end = match.first + match.length
+            cut = Cut(old.sizes[match.first : end], old.firsts[match.first : end])
+        else:
+            cut = match.cut
+        end = offset + sum(cut.sizes)
+        chunks = pages.grown(chunks, body[offset:end], cut)
         offset = end
     return chunks
 
@@ -252,9 +272,9 @@ def _places(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[
     for match in matches:
         if isinstance(match, Keep):
             assert known is not None, "only a base has pages to keep"
-            found.extend(cut_places(known.places, match.first, match.count))
+            found.extend(cut_places(known.places, match.first, match.length))
         else:
-            chunk = Chunk(body[match.start : match.end], match.sizes)
+            chunk = Chunk(body[match.start : match.end], match.cut)
             found.append(Fresh(tuple(pages.pages_of((chunk,)))))
     return tuple(found)
 
@@ -270,8 +290,8 @@ def appended(encoder: Encoder, known: Sequence, items: Items[object], path: Path
             node = _nested(encoder, items[index], None, path)
             encoded[index] = nested_token(node.hash)
             nested = (*nested, node)
-    sizes = pages.cut([len(data) for data in encoded])
-    longer = grown(known, known.count + len(encoded), b"".join(encoded), sizes)
+    cut = pages.cut_elements([len(data) for data in encoded])
+    longer = grown(known, known.count + len(encoded), b"".join(encoded), cut)
     return replace(longer, nested=nested)
 
 
@@ -291,9 +311,7 @@ def rebased(node: Node, base: Node) -> Node:
         matches = pages.match_text(base.chunks, body)
     else:
         jump = _jump(node.family)
-        matches = pages.match_elements(
-            base.chunks, body, pages.scanned_lengths(body, jump), jump
-        )
+        matches = pages.match_elements(base.chunks, body, pages.scanned_lengths(body, jump), jump)
     nested = _rebased_nested(node.nested, base.nested)
     shape = Shape(node.family, node.kind, node.extra, ())
     return _sequence(shape, node.count, body, matches, base, nested)

@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lastgood import pages
 from lastgood.codec import Family
-from lastgood.pages import Chunk
+from lastgood.pages import Chunk, Cut
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 
 class Extent(NamedTuple):
-    """Pages `first` to `first + count - 1` of the stream that stands in `slot` of the row."""
+    """Pages `first` to `first + length - 1` of the stream that stands in `slot` of the row."""
 
     slot: int
     first: int
-    count: int
+    length: int
 
 
 class Fresh(NamedTuple):
@@ -69,7 +69,9 @@ class Fields:
     @cached_property
     def hash(self) -> bytes:
         pairs = b"".join(_framed(key) + node.hash for key, node in self.children.items())
-        return hashlib.sha256(pairs + _trailer(len(self.children), self.kind, self.extra, b"F")).digest()
+        return hashlib.sha256(
+            pairs + _trailer(len(self.children), self.kind, self.extra, b"F")
+        ).digest()
 
     @property
     def size(self) -> int:
@@ -97,9 +99,13 @@ class Sequence:
         return final.digest()
 
     @property
+    def own_size(self) -> int:
+        """Bytes of its own pages."""
+        return sum(len(chunk.data) for chunk in self.chunks)
+
+    @property
     def size(self) -> int:
-        own = sum(len(chunk.data) for chunk in self.chunks)
-        return own + sum(node.size for node in self.nested)
+        return self.own_size + sum(node.size for node in self.nested)
 
 
 Node = Leaf | Fields | Sequence
@@ -128,7 +134,7 @@ def cut_places(places: tuple[Place, ...], first: int, count: int) -> list[Place]
     """The places of `count` pages from page number `first` of a sequence on."""
     found: list[Place] = []
     for place in places:
-        length = place.count if isinstance(place, Extent) else len(place.pages)
+        length = place.length if isinstance(place, Extent) else len(place.pages)
         if first < length and count:
             taken = min(count, length - first)
             found.append(_part(place, first, taken))
@@ -146,7 +152,9 @@ def _part(place: Place, first: int, count: int) -> Place:
 def detached(node: Node) -> Node:
     """The same tree with every page to be stored anew, for when the base has gone."""
     if isinstance(node, Fields):
-        return replace(node, children={key: detached(child) for key, child in node.children.items()})
+        return replace(
+            node, children={key: detached(child) for key, child in node.children.items()}
+        )
     if isinstance(node, Sequence):
         return replace(
             node,
@@ -175,7 +183,7 @@ def filled(node: Node, ranges: Iterator[list[bytes]]) -> Node:
     if not isinstance(node, Sequence):
         return node
     chunks = tuple(
-        Chunk(b"".join(found), tuple(map(len, found)))
+        Chunk(b"".join(found), Cut(tuple(map(len, found))))
         for found in (next(ranges) for _ in node.places)
     )
     running = hashlib.sha256()

@@ -13,7 +13,7 @@ from codec_samples import SAMPLES, calls
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lastgood.codec import Codec, nested_token
+from lastgood.codec import Codec, array_header, nested_token
 from lastgood.codec.kinds import Number
 from lastgood.codec.msgpack import ext
 from lastgood.errors import SerializationError
@@ -133,6 +133,20 @@ BOMBS = {
     "endless integer": lambda: ext(Number.BIG_INT, ormsgpack.packb("f" * 100_000)),
     "array of nothing": lambda: ext(Number.NDARRAY, ormsgpack.packb(["<i4", [2**40, 2**40], b""])),
     "array of pointers": lambda: ext(Number.NDARRAY, ormsgpack.packb(["|O8", [1], b"12345678"])),
+    "array of disguised pointers": lambda: ext(
+        Number.NDARRAY,
+        array_header(3)
+        + codec.pack(("|V8", "|O8"))
+        + ormsgpack.packb([1])
+        + codec.pack(b"12345678"),
+    ),
+    "array of pointers in a field": lambda: ext(
+        Number.NDARRAY,
+        array_header(3)
+        + codec.pack([("a", "|V8", "|O8")])
+        + ormsgpack.packb([1])
+        + codec.pack(b"12345678"),
+    ),
     "array of a giant": lambda: ext(Number.NDARRAY, ormsgpack.packb(["|V2000000000", [1], b""])),
     "scalar of a giant": lambda: ext(Number.NUMPY_SCALAR, ormsgpack.packb(["<U500000000", b""])),
     "zone outside": lambda: ext(Number.ZONE, ormsgpack.packb("../../../etc/passwd")),

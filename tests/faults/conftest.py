@@ -4,12 +4,16 @@ LASTGOOD_TORTURE multiplies the counts (`make torture` sets 10); LASTGOOD_SEED r
 tries other accidents. Both are told in every failure.
 """
 
+import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,9 +45,28 @@ def times() -> Callable[[int], int]:
 
 
 @pytest.fixture
-def rng(request: pytest.FixtureRequest) -> random.Random:
+def seed(request: pytest.FixtureRequest) -> str:
+    """What decides about the accidents of this test."""
+    return f"{SEED}:{request.node.name}"
+
+
+@pytest.fixture
+def rng(seed: str) -> random.Random:
     """Accidents of this test; the same ones for the same seed."""
-    return random.Random(f"{SEED}:{request.node.name}")
+    return random.Random(seed)
+
+
+@pytest.fixture(scope="session")
+def driver() -> Callable[..., Any]:
+    """Run a driver script with options; gives its report."""
+
+    def run(script: str, **options: Any) -> Any:
+        command = [sys.executable, str(Path(__file__).with_name(f"{script}.py")), json.dumps(options)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+    return run
 
 
 @pytest.fixture

@@ -115,7 +115,9 @@ class MemoryTables(Tables):
         found = self.shelves.large
         return {d: found[thread, d] for d in digests if (thread, d) in found}
 
-    def scan(self, thread: int, lane: int | None, listing: Listing, now: int) -> list[CheckpointRow]:
+    def scan(
+        self, thread: int, lane: int | None, listing: Listing, now: int
+    ) -> list[CheckpointRow]:
         kept: list[CheckpointRow] = []
         for seq, columns in reversed(self.shelves.checkpoints.get(thread, {}).items()):
             if listing.before is not None and seq >= listing.before:
@@ -219,7 +221,7 @@ class MemoryWriter(MemoryTables):
         shelves.parts = {spot: p for spot, p in shelves.parts.items() if spot.stream not in gone}
         shelves.large = {k: spot for k, spot in shelves.large.items() if k[0] != key}
         for table in (shelves.lanes, shelves.branches, shelves.runs):
-            table.pop(key, None)  # type: ignore[attr-defined]
+            table.pop(key, None)
         shelves.threads[key] = sealed(tombstone)
 
 
@@ -256,9 +258,9 @@ class MemoryBackend(Backend):
         with self._lock:
             return self._tables().find(tenant, ids)
 
-    async def list(self, tenant: str, listing: Listing) -> list[Located]:
+    async def history(self, tenant: str, listing: Listing) -> list[Located]:
         with self._lock:
-            return self._tables().list(tenant, listing)
+            return self._tables().history(tenant, listing)
 
     async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
         with self._lock:
@@ -275,7 +277,9 @@ class MemoryBackend(Backend):
             keys = sorted(self.shelves.threads, reverse=True)
             rows = [unsealed(ThreadRow, self.shelves.threads[key]) for key in keys]
             mine = [row for row in rows if row.tenant == tenant and row.live]
-            return [tables.entry(row) for row in mine if after is None or row.thread < after][:limit]
+            return [tables.entry(row) for row in mine if after is None or row.thread < after][
+                :limit
+            ]
 
     async def census(self, tenant: str) -> Census:
         with self._lock:

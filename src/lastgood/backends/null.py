@@ -36,7 +36,7 @@ class NullBackend(MemoryBackend):
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:  # noqa: ARG002
         return {}
 
-    async def list(self, tenant: str, listing: Listing) -> list[Located]:  # noqa: ARG002
+    async def history(self, tenant: str, listing: Listing) -> list[Located]:  # noqa: ARG002
         return []
 
     async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:  # noqa: ARG002

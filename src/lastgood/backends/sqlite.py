@@ -31,7 +31,7 @@ T = TypeVar("T")
 Failpoint = Callable[[str], None]
 
 
-def _no_failpoint(name: str) -> None:  # noqa: ARG001
+def _no_failpoint(name: str) -> None:
     """Called at each named point of a commit; fault tests put a kill in its place."""
 
 
@@ -74,8 +74,8 @@ class SqliteBackend(Backend):
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
         return self._read(lambda rows: rows.find(tenant, ids))
 
-    async def list(self, tenant: str, listing: Listing) -> list[Located]:
-        return self._read(lambda rows: rows.list(tenant, listing))
+    async def history(self, tenant: str, listing: Listing) -> list[Located]:
+        return self._read(lambda rows: rows.history(tenant, listing))
 
     async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
         return self._read(lambda rows: rows.parts(ranges))
@@ -104,7 +104,7 @@ class SqliteBackend(Backend):
     def _translating(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise translated(error, self.path) from error
 
     # committing; everything below runs under the group's mutex
@@ -115,7 +115,7 @@ class SqliteBackend(Backend):
             return
         try:
             outcomes = self._together(batch)
-        except Exception:  # noqa: BLE001 - each is tried alone, and then tells why
+        except Exception:
             self._connections_reset()
             for ticket in batch:
                 self._alone(ticket)
@@ -127,7 +127,7 @@ class SqliteBackend(Backend):
         try:
             with self._translating():
                 ticket.succeed(self._transaction(ticket.intent))
-        except Exception as error:  # noqa: BLE001 - the ticket's owner raises it
+        except Exception as error:
             if isinstance(error, StorageError):
                 self._connections_reset()
             ticket.fail(error)
@@ -149,9 +149,9 @@ class SqliteBackend(Backend):
                 rows = SqliteWriter(connection, self.now())
                 try:
                     writes = decided(rows, ticket.intent)
-                except sqlite3.Error:
+                except (sqlite3.Error, UnicodeDecodeError):
                     raise
-                except Exception as error:  # noqa: BLE001 - the ticket's owner raises it
+                except Exception as error:
                     outcomes.append(error)
                     continue
                 outcomes.append(self._write(rows, writes))

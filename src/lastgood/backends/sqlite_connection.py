@@ -69,13 +69,14 @@ _MEANINGS[sqlite3.SQLITE_LOCKED] = _MEANINGS[sqlite3.SQLITE_BUSY]
 _MEANINGS[sqlite3.SQLITE_PERM] = _MEANINGS[sqlite3.SQLITE_CANTOPEN]
 
 
-def translated(error: sqlite3.Error, label: str) -> LastgoodError:
-    """What a SQLite error means to our callers."""
+def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> LastgoodError:
+    """What a SQLite error means to our callers; text that is no longer UTF-8 is damage."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and "decode" in str(error):
-        code = sqlite3.SQLITE_CORRUPT  # text that is no longer UTF-8
+        code = sqlite3.SQLITE_CORRUPT
     kind, message, hint = _MEANINGS.get(
-        (code or 0) & 0xFF, (StorageError, "{label}: {error}. Nothing of this operation was kept.", "")
+        (code or 0) & 0xFF,
+        (StorageError, "{label}: {error}. Nothing of this operation was kept.", ""),
     )
     return kind(message.format(label=label, error=error), hint=hint)
 
@@ -183,4 +184,3 @@ class Connections:
     def thaw_in_child(self) -> None:
         """After a fork, in the child: the other threads are gone, and with them their locks."""
         self._gate, self._reading, self._frozen = threading.Condition(), 0, False
-

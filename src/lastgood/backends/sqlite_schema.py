@@ -29,8 +29,8 @@ CREATE TABLE lastgood_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE lastgood_thread (
     thread INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, name TEXT NOT NULL,
     incarnation INTEGER NOT NULL, state INTEGER NOT NULL, title TEXT NOT NULL, owner TEXT,
-    seq INTEGER NOT NULL, count INTEGER NOT NULL, newest BLOB NOT NULL, lanes INTEGER NOT NULL,
-    branches INTEGER NOT NULL, size INTEGER NOT NULL, last_step TEXT,
+    seq INTEGER NOT NULL, checkpoints INTEGER NOT NULL, newest BLOB NOT NULL,
+    lanes INTEGER NOT NULL, branches INTEGER NOT NULL, size INTEGER NOT NULL, last_step TEXT,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, seal BLOB NOT NULL);
 CREATE UNIQUE INDEX lastgood_thread_name ON lastgood_thread (tenant, name);
 CREATE INDEX lastgood_thread_again ON lastgood_thread (name, tenant);
@@ -153,7 +153,7 @@ def _refuse_foreign(connection: Any, tables: set[str], label: str) -> None:
             continue
         try:
             threads = connection.execute(count).fetchone()[0]
-        except Exception:  # noqa: BLE001, S112 - another table of that name: not theirs
+        except Exception:
             continue
         noun = "thread" if threads == 1 else "threads"
         raise IncompatibleCheckpointError(

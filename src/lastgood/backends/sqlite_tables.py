@@ -24,12 +24,13 @@ from lastgood.rows import (
     R,
     RunRow,
     ThreadRow,
+    fields_of,
     unsealed,
 )
 
 LOW = (1 << 32) - 1
 SMALL = 64 << 20
-COLUMNS = {cls: (*cls._fields, "seal") for cls in TABLES}
+COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES}
 SELECT_CHECKPOINT = (
     f"SELECT key >> 32, key & {LOW}, {', '.join(COLUMNS[CheckpointRow][2:])}"
     " FROM lastgood_checkpoint WHERE"
@@ -156,7 +157,9 @@ class SqliteTables(Tables):
                 found[digest] = Spot(row[0] >> 32, row[0] & LOW)
         return found
 
-    def scan(self, thread: int, lane: int | None, listing: Listing, now: int) -> list[CheckpointRow]:
+    def scan(
+        self, thread: int, lane: int | None, listing: Listing, now: int
+    ) -> list[CheckpointRow]:
         low = thread << 32
         top = low | (LOW if listing.before is None else max(0, listing.before - 1))
         optional: list[tuple[str, object, tuple[object, ...]]] = [

@@ -72,17 +72,18 @@ class SqliteWriter(SqliteTables):
         assert thread is not None
         key = self._next_key("thread")
         self.connection.execute(
-            "DELETE FROM lastgood_thread WHERE tenant = ? AND name = ?", (thread.tenant, thread.name)
+            "DELETE FROM lastgood_thread WHERE tenant = ? AND name = ?",
+            (thread.tenant, thread.name),
         )
         self._put(thread._replace(thread=key))
         return writes.bound(key)._replace(thread=thread._replace(thread=key))
 
     def _next_key(self, table: str) -> int:
-        statement = (
-            f"SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'lastgood_{table}'), 0),"
-            f" coalesce((SELECT max({table}) FROM lastgood_{table}), 0)) + 1"
-        )
-        return int(self.connection.execute(statement).fetchone()[0])
+        """The next number, whichever is higher: what was assigned last or what is there."""
+        assigned = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+        there = f"SELECT max({table}) FROM lastgood_{table}"
+        statement = f"SELECT max(coalesce(({assigned}), 0), coalesce(({there}), 0)) + 1"
+        return int(self.connection.execute(statement, (f"lastgood_{table}",)).fetchone()[0])
 
     def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
         slots = writes.slots
@@ -91,9 +92,7 @@ class SqliteWriter(SqliteTables):
             row = row._replace(slots=pack_slots(slots))
         self._insert_parts(row, slots, writes.parts)
         columns = sealed(row)
-        self.connection.execute(
-            _INSERT_CHECKPOINT, (row.thread << 32 | row.seq, *columns[2:])
-        )
+        self.connection.execute(_INSERT_CHECKPOINT, (row.thread << 32 | row.seq, *columns[2:]))
         return writes._replace(checkpoint=row, slots=slots)
 
     def _stream(self, thread: int, slot: Slot) -> Slot:
@@ -122,7 +121,9 @@ class SqliteWriter(SqliteTables):
         children = self.all(
             CheckpointRow,
             f"{SELECT_CHECKPOINT} key BETWEEN ? AND ? AND parent = ?",
-            low, low | LOW, row.id,
+            low,
+            low | LOW,
+            row.id,
         )
         for child in children:
             marked = child._replace(parent_gone=1)
@@ -143,7 +144,8 @@ class SqliteWriter(SqliteTables):
                 (stream << 32, stream << 32 | LOW),
             )
         self.connection.execute(
-            "DELETE FROM lastgood_checkpoint WHERE key BETWEEN ? AND ?", (key << 32, key << 32 | LOW)
+            "DELETE FROM lastgood_checkpoint WHERE key BETWEEN ? AND ?",
+            (key << 32, key << 32 | LOW),
         )
         for table in ("stream", "large", "lane", "branch", "run"):
             self.connection.execute(f"DELETE FROM lastgood_{table} WHERE thread = ?", (key,))

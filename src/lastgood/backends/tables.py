@@ -21,7 +21,7 @@ Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
 
 
 class Line(NamedTuple):
-    """What a branch of a lane looks like; `head` is the current branch's if `branch` is not there."""
+    """A branch of a lane; `head` is the current branch's if `branch` is not there."""
 
     thread: ThreadRow | None = None
     lane: LaneRow | None = None
@@ -63,7 +63,9 @@ class Tables(ABC):
     @abstractmethod
     def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]: ...
     @abstractmethod
-    def scan(self, thread: int, lane: int | None, listing: Listing, now: int) -> list[CheckpointRow]:
+    def scan(
+        self, thread: int, lane: int | None, listing: Listing, now: int
+    ) -> list[CheckpointRow]:
         """Live checkpoints, newest first."""
 
     # what commits and reads see
@@ -110,7 +112,7 @@ class Tables(ABC):
         return Line(thread, lane, branch, self.head(followed) if followed else None)
 
     def audited_lane(self, thread: ThreadRow, agent: str) -> LaneRow | None:
-        """A lane; that it is not there is believed only if all of the thread's are accounted for."""
+        """A lane; its absence is believed only if all of the thread's are accounted for."""
         lane = self.lane(thread.thread, agent)
         if lane is None and thread.lanes:
             _audit(thread, len(self.lanes(thread.thread)), thread.lanes, "lane")
@@ -191,7 +193,7 @@ class Tables(ABC):
         names = _Names(self)
         return {row.id: names.located(row) for row in rows}
 
-    def list(self, tenant: str, listing: Listing) -> list[Located]:
+    def history(self, tenant: str, listing: Listing) -> list[Located]:
         """Live checkpoints of a thread; complete, or an error."""
         thread = self.thread(tenant, listing.thread)
         if thread is None or not thread.live:

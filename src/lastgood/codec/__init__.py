@@ -13,7 +13,6 @@ from lastgood.codec.kinds import (
     FORMAT,
     Dropped,
     Family,
-    Loss,
     Nested,
     Number,
     Shape,
@@ -22,6 +21,7 @@ from lastgood.codec.kinds import (
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry, register
+from lastgood.model import Loss
 
 LIST = Number.LIST
 

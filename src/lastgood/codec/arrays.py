@@ -54,7 +54,10 @@ def _storable(dtype: Any) -> bool:
 
 def _dtype(description: object) -> Any:
     _check(description)
-    return _numpy().lib.format.descr_to_dtype(description)
+    dtype = _numpy().lib.format.descr_to_dtype(description)
+    if not _storable(dtype):  # numpy refuses the disguises it knows; bytes must never be pointers
+        raise ValueError("not a dtype of plain data")
+    return dtype
 
 
 def _check(description: object) -> None:

@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 from lastgood.codec.atoms import SURROGATES
 from lastgood.codec.containers import SETS
-from lastgood.codec.kinds import DROPPED, Dropped, Family, Loss, Number, Shape, paired
+from lastgood.codec.kinds import DROPPED, Dropped, Family, Number, Shape, paired
 from lastgood.codec.native import Native
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry
 from lastgood.codec.walk import Item, Walker, plain_keys
 from lastgood.errors import SerializationError
+from lastgood.model import Loss
 from lastgood.paths import Steps
 
 Policy = Literal["raise", "drop"]
@@ -54,19 +55,35 @@ class Encoder:
             self._walker.lose(error, value)
             return DROPPED
 
-    def pack_each(self, values: Sequence[object], path: Steps) -> list[bytes]:
-        """The bytes of each element; under the drop policy of those that can be kept."""
+    def pack_each(
+        self, values: Sequence[object], path: Steps, *, exact: bool = True
+    ) -> list[bytes]:
+        """The bytes of each element; under the drop policy of those that can be kept.
+
+        With `exact=False` the caller asks `exact_from` for the elements that turn out to be new:
+        the others were looked at when they came in.
+        """
         packed = self._native.pack_each(values)
-        if packed is None:
+        if packed is None or (exact and not self._native.exact(values, packed)):
             return self._walker.drive(self._walker.each(values, path))
         return packed
 
-    def pack_items(self, items: Sequence[Item], path: Steps) -> list[bytes]:
+    def pack_items(self, items: Sequence[Item], path: Steps, *, exact: bool = True) -> list[bytes]:
         """The bytes of each key and its value, put together."""
-        flat = self._native.pack_each(list(chain.from_iterable(items)))
-        if flat is None:
+        values = list(chain.from_iterable(items))
+        flat = self._native.pack_each(values)
+        if flat is None or (exact and not self._native.exact(values, flat)):
             return self._walker.drive(self._walker.items(items, path))
         return list(map(add, flat[::2], flat[1::2]))
+
+    def exact_from(
+        self, first: int, content: Sequence[Any], packed: Sequence[bytes], *, items: bool
+    ) -> bool:
+        """Whether elements (or items) from a position on read back as what they were."""
+        values = content[first:]
+        if items:
+            values = list(chain.from_iterable(values))
+        return self._native.exact(values, packed[first:])
 
     def shape(self, value: object, path: Steps = ()) -> Shape | Dropped:
         """Open a value by one level, for whoever stores its parts apart."""

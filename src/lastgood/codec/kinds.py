@@ -123,15 +123,6 @@ class Nested:
         self.digest = digest
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A value that was left out of a checkpoint, and why."""
-
-    path: str
-    type_name: str
-    reason: str
-
-
 class Dropped(enum.Enum):
     """The answer of `pack` when the whole value was left out."""
 

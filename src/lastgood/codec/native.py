@@ -54,13 +54,16 @@ class Native:
         return None if _may_hide(data) and _hides([value]) else data
 
     def pack_each(self, values: Sequence[object]) -> list[bytes] | None:
-        """The bytes of each value, or None when one of them must be walked."""
+        """The bytes of each value, not yet `exact`, or None when one of them must be walked."""
         hook = self._hook
         try:
-            packed = [packb(value, default=hook, option=OPTIONS) for value in values]
+            return [packb(value, default=hook, option=OPTIONS) for value in values]
         except TypeError:
             return None
-        return None if _may_hide(b"".join(packed)) and _hides(values) else packed
+
+    def exact(self, values: Sequence[object], packed: Sequence[bytes]) -> bool:
+        """Whether packed values read back as what they were."""
+        return not (_may_hide(b"".join(packed)) and _hides(values))
 
     def kind_of(self, value: object) -> Kind | None:
         """The kind of a value; None, or `Refused` with a reason, when it cannot be stored."""

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 from lastgood.codec import refusal
 from lastgood.codec.atoms import SURROGATES
 from lastgood.codec.containers import SETS
-from lastgood.codec.kinds import Family, Kind, Loss, Number, Refused, paired
+from lastgood.codec.kinds import Family, Kind, Number, Refused, paired
 from lastgood.codec.msgpack import array, array_header, ext, map_header
 from lastgood.codec.native import Native
 from lastgood.codec.opaque import Opaque
 from lastgood.errors import SerializationError
+from lastgood.model import Loss
 from lastgood.paths import Steps
 
 R = TypeVar("R")

@@ -23,10 +23,17 @@ methods are awaitable but call a `BlockingClient` inside the running loop, so th
 both. Nothing else in this package imports this one; it needs pytest.
 """
 
-from lastgood.testing.cases import Case
-from lastgood.testing.harness import BackendHarness, harness_for
-from lastgood.testing.store import COLOURS, Store
-from lastgood.testing.suite import contract_cases, contract_params, run_case
+from pkgutil import iter_modules
+
+import pytest
+
+# Before the cases are imported, so that a failing assert shows its values.
+pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
+
+from lastgood.testing.cases import Case  # noqa: E402
+from lastgood.testing.harness import BackendHarness, harness_for  # noqa: E402
+from lastgood.testing.store import COLOURS, Store  # noqa: E402
+from lastgood.testing.suite import contract_cases, contract_params, run_case  # noqa: E402
 
 __all__ = [
     "COLOURS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -15,14 +15,15 @@ from uuid import UUID
 
 import pytest
 
-from lastgood import CheckpointIntegrityError, LastgoodError, Opaque, SerializationError
+from lastgood import LastgoodError, Opaque, SerializationError
 from lastgood.codec import Codec
+from lastgood.codec.kinds import Number
 from lastgood.codec.msgpack import ext
 from lastgood.core import About, Captured
 from lastgood.rules import Save
 from lastgood.testing.cases import case
 from lastgood.testing.operations import save
-from lastgood.testing.store import Store, core_of, headers
+from lastgood.testing.store import Store, committed, core_of, headers
 from lastgood.tree import Leaf
 
 
@@ -290,29 +291,43 @@ async def numpy_arrays(store: Store) -> None:
         await save(store.client(), "s", {"o": numpy.array([object()], dtype=object)})
 
 
+HOSTILE: tuple[Any, ...] = tuple(
+    body
+    for label in ("os:system", "lastgood.testing.trap:Trap", "builtins:eval")
+    for body in (label, [label, "1"], [[label], {"text": "x"}], [label, {"a": 1}], [[label, 1], [1]])
+)
+
+
 @case("S07")
 async def a_hostile_payload_runs_nothing(store: Store) -> None:
-    """Every stored form with every label of a callable: typed error or Opaque, nothing run."""
-    client, core = store.client(), None
-    marker = store.harness.directory / "run"
-    module = "lastgood.testing.trap"
-    for number, label in ((n, b) for n in range(128) for b in ("os:system", f"{module}:Trap")):
-        core = core_of(client)
-        for body in ([label, f"touch {marker}"], [[label], {"text": "x"}], [label, {"a": 1}]):
-            leaf = Leaf(ext(number, core.codec.pack(body)))
-            draft = core.draft(Captured(leaf, b""), About("a"))
-            written = await core.backend.commit(Save(core.tenant, "s", draft)) if core.backend.blocking is None else _committed(core, draft)
-            await _restored_or_refused(client, written)
-    assert module not in sys.modules
-    assert not marker.exists()
+    """Every stored form with labels of callables: a typed error or Opaque; nothing is imported."""
+    client = store.client()
+    core = core_of(client)
+    for number in (*(int(number) for number in Number), 99, 127):
+        for body in HOSTILE:
+            data = ext(number, core.codec.pack(body))
+            draft = core.draft(Captured(Leaf(data), b""), About("a"))
+            writes = await committed(core, Save(core.tenant, "s", draft))
+            assert writes.checkpoint is not None
+            await _restored_or_refused(client, writes.checkpoint.label)
+    assert "lastgood.testing.trap" not in sys.modules
 
 
-def _committed(core: Any, draft: Any) -> str:
-    from lastgood.driver import run_blocking
-
-    intent = Save(core.tenant, "s", draft)
-    writes = run_blocking(core.backend.commit(intent))
-    return str(writes.checkpoint.label)
+@case("S07")
+async def a_hostile_context_runs_nothing(store: Store) -> None:
+    """Context and metadata are read by listings: neither they nor the damage spread."""
+    client = store.client()
+    core = core_of(client)
+    good = await save(client, "other", {"n": 1})
+    for body in HOSTILE:
+        hostile = ext(int(Number.RECORD), core.codec.pack(body))
+        draft = replace(core.draft(Captured(Leaf(b"\x80"), b""), About("a")), context=hostile)
+        writes = await committed(core, Save(core.tenant, "s", draft))
+        assert writes.checkpoint is not None
+        await _restored_or_refused(client, writes.checkpoint.label)
+    assert "lastgood.testing.trap" not in sys.modules
+    assert (await client.restore(good)).state == {"n": 1}
+    assert len(await client.threads()) == 2
 
 
 async def _restored_or_refused(client: Any, saved: str) -> None:
@@ -386,11 +401,3 @@ async def a_state_that_is_too_large(store: Store) -> None:
     with pytest.raises(SerializationError, match="10,000"):
         await save(client, "s", {"x": "y" * 20_000})
     assert len(await client.threads()) == 0
-
-
-@case("S20")
-async def damage_is_an_integrity_error(store: Store) -> None:
-    """The error for damage is not the error for a value that cannot be kept."""
-    assert not issubclass(CheckpointIntegrityError, SerializationError)
-    client = store.client()
-    await save(client, "s", {"x": "y"})

@@ -22,10 +22,14 @@ from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.commits import Intent, Writes
 from lastgood.errors import StorageFullError
-from lastgood.rows import BranchRow, CheckpointRow, LaneRow, Row, RunRow, ThreadRow
+from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
 
-ROWS: dict[str, type[Row]] = {
-    cls.table: cls for cls in (ThreadRow, LaneRow, BranchRow, RunRow, CheckpointRow)
+FIELDS: dict[str, tuple[str, ...]] = {
+    "thread": ThreadRow._fields,
+    "lane": LaneRow._fields,
+    "branch": BranchRow._fields,
+    "run": RunRow._fields,
+    "checkpoint": CheckpointRow._fields,
 }
 
 
@@ -201,7 +205,7 @@ class MemoryHarness(BackendHarness):
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
         rows, key = self._rows(table, thread)
         columns = list(rows[key])
-        columns[ROWS[table].names().index(column)] = value
+        columns[FIELDS[table].index(column)] = value
         rows[key] = tuple(columns)
 
     def lose_row(self, table: str, thread: str) -> None:

@@ -13,7 +13,9 @@ from typing import Any, Literal, TypeVar, Unpack, cast
 
 from lastgood.backend import Backend
 from lastgood.client import BlockingClient, Client
+from lastgood.commits import Intent, Writes
 from lastgood.core import Core
+from lastgood.driver import run_blocking
 from lastgood.model import Header, ThreadInfo
 from lastgood.opening import ClientOptions
 from lastgood.testing.colours import AwaitableClient
@@ -93,6 +95,12 @@ def core_of(client: Client) -> Core:
     inner = client if twin is None else twin._direct
     core: Core = inner._core
     return core
+
+
+async def committed(core: Core, intent: Intent) -> Writes:
+    """Commit past the client: what a case cannot say through it."""
+    commit = core.backend.commit(intent)
+    return run_blocking(commit) if core.backend.blocking else await commit
 
 
 async def thread_info(client: Client, thread: str) -> ThreadInfo | None:

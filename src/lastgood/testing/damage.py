@@ -1,0 +1,193 @@
+"""Damage and failing disks: told loudly, kept small, never served as good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lastgood import CheckpointIntegrityError, LastgoodError, StorageError
+from lastgood.client import Client
+from lastgood.testing.cases import case
+from lastgood.testing.operations import LARGE, save
+from lastgood.testing.store import Store, headers, thread_info
+
+
+@case("S20")
+async def one_damaged_part(store: Store) -> None:
+    """Hurts the checkpoints that need it, by name; nobody else."""
+    client = store.client()
+    hurt = await save(client, "hurt", LARGE)
+    later = await save(client, "hurt", {"small": 1})
+    whole = await save(client, "whole", LARGE)
+    await store.close()
+    store.harness.flip_part("hurt")
+    client = store.client()
+    with pytest.raises(CheckpointIntegrityError, match=hurt):
+        await client.restore(hurt)
+    with pytest.raises(CheckpointIntegrityError):
+        await client.restore(hurt, verify=False)
+    assert (await client.restore(later)).state == {"small": 1}
+    assert (await client.restore(whole)).state == LARGE
+    assert len(await client.threads()) == 2
+    assert [h.checkpoint_id for h in await client.log("hurt")] == [later, hurt]
+    with pytest.raises(CheckpointIntegrityError, match=hurt):
+        await client.timeline("a", "hurt")
+    latest = await client.latest(agent_id="a", session_id="hurt")
+    assert latest is not None
+    assert latest.checkpoint_id == later
+
+
+@case("S20")
+async def a_damaged_part_is_not_built_upon(store: Store) -> None:
+    """A writer that saves on top of a damaged page does not carry the damage on."""
+    client = store.client()
+    await save(client, "s", LARGE)
+    await store.close()
+    store.harness.flip_part("s")
+    client = store.client()
+    longer = {"messages": [*LARGE["messages"], "new"]}
+    try:
+        saved = await save(client, "s", longer)
+    except CheckpointIntegrityError:
+        return
+    assert (await store.client().restore(saved)).state == longer
+
+
+EDITS: dict[str, tuple[str, str, Any]] = {
+    "checkpoint root": ("checkpoint", "root", b"\x00" * 32),
+    "checkpoint manifest": ("checkpoint", "manifest", b"\x00\x80"),
+    "checkpoint parent": ("checkpoint", "parent", b"\x00" * 16),
+    "checkpoint step": ("checkpoint", "step", 99),
+    "checkpoint metadata": ("checkpoint", "metadata", b""),
+    "checkpoint branch": ("checkpoint", "branch", "other"),
+    "checkpoint expiry": ("checkpoint", "expires_at", 1),
+    "branch head": ("branch", "head", b"\x00" * 16),
+    "lane current": ("lane", "current", "other"),
+    "thread counter": ("thread", "seq", 7),
+    "thread newest": ("thread", "newest", b"\x01" * 16),
+}
+
+
+@case("S20", each=EDITS)
+async def an_edited_row(store: Store, edit: tuple[str, str, Any]) -> None:
+    """Nobody serves it as good: every reader of it raises or answers as before the edit."""
+    table, column, value = edit
+    client = store.client()
+    await save(client, "hurt", {"n": 1}, metadata={"m": 1})
+    newest = await save(client, "hurt", {"n": 2}, metadata={"m": 1}, ttl_seconds=5000)
+    whole = await save(client, "whole", {"n": 3})
+    before = [h.checkpoint_id for h in await headers(client, "hurt")]
+    await store.close()
+    store.harness.edit_row(table, "hurt", column, value)
+    client = store.client()
+    with pytest.raises(CheckpointIntegrityError):
+        await _read_everything(client, newest, before)
+    assert (await client.restore(whole)).state == {"n": 3}
+    assert len(await client.log("whole")) == 1
+
+
+async def _read_everything(client: Client, newest: str, before: list[str]) -> None:
+    """Ask every reader; raise the first error, after checking that no answer was wrong."""
+    errors: list[LastgoodError] = []
+    for ask in (
+        lambda: client.latest(agent_id="a", session_id="hurt"),
+        lambda: client.restore(newest),
+        lambda: client.log("hurt"),
+        lambda: client.timeline("a", "hurt"),
+    ):
+        try:
+            answer: Any = await ask()
+        except LastgoodError as error:
+            errors.append(error)
+        else:
+            found = answer if hasattr(answer, "__iter__") else [answer]
+            assert [c.checkpoint_id for c in found] in (before, before[:1])
+    if errors:
+        raise errors[0]
+
+
+@case("S20", each={"checkpoint": "checkpoint", "branch": "branch", "lane": "lane"})
+async def a_row_that_is_gone(store: Store, table: str) -> None:
+    """An absence that should not be is damage, never an empty answer."""
+    client = store.client()
+    await save(client, "hurt", {"n": 1})
+    newest = await save(client, "hurt", {"n": 2})
+    await store.close()
+    store.harness.lose_row(table, "hurt")
+    client = store.client()
+    with pytest.raises(CheckpointIntegrityError):
+        await client.latest(agent_id="a", session_id="hurt")
+    with pytest.raises(CheckpointIntegrityError):
+        await client.timeline("a", "hurt")
+    with pytest.raises(CheckpointIntegrityError):
+        await save(client, "hurt", {"n": 3})
+    with pytest.raises(LastgoodError):
+        await _restored(client, newest, table)
+
+
+async def _restored(client: Client, newest: str, table: str) -> None:
+    """By id only what leads to the row is needed: a lost branch does not hurt."""
+    found = await client.restore(newest)
+    assert (table, found.state) == ("branch", {"n": 2})
+    raise LastgoodError("as good as it can be")
+
+
+@case("S20")
+async def one_damaged_thread_does_not_hide_the_others(store: Store) -> None:
+    """A list with a damaged thread says so; threads beside it go on."""
+    client = store.client()
+    await save(client, "hurt", {"n": 1})
+    await save(client, "whole", {"n": 2})
+    await store.close()
+    store.harness.edit_row("thread", "hurt", "title", "forged")
+    client = store.client()
+    with pytest.raises(CheckpointIntegrityError):
+        await client.latest(agent_id="a", session_id="hurt")
+    await save(client, "whole", {"n": 3})
+    latest = await client.latest(agent_id="a", session_id="whole")
+    assert latest is not None
+    assert latest.state == {"n": 3}
+
+
+@case("S16")
+async def a_full_disk_is_loud(store: Store) -> None:
+    """The save raises; the old head stays readable; saving goes on when there is space again."""
+    client = store.client()
+    first = await save(client, "s", LARGE)
+    longer = {"messages": [*LARGE["messages"], "more"]}
+    with store.full_disk(client), pytest.raises(StorageError):
+        await save(client, "s", longer)
+    latest = await client.latest(agent_id="a", session_id="s")
+    assert latest is not None
+    assert (latest.checkpoint_id, latest.state) == (first, LARGE)
+    assert len(await headers(store.client(), "s")) == 1
+    saved = await save(client, "s", longer)
+    assert (await store.client().restore(saved)).state == longer
+
+
+@case("S16")
+async def a_run_survives_a_full_disk(store: Store) -> None:
+    """The step that failed can be saved again in the same run; nothing is there twice."""
+    client = store.client()
+    async with client.run("s", initial={"items": list(range(2000))}) as run:
+        with store.full_disk(client), pytest.raises(StorageError):
+            await run.save({"items": [1]})
+        with store.full_disk(client), pytest.raises(StorageError):
+            await run.append("items", 5)
+        await run.save({"items": [2]})
+        await run.append("items", 3)
+    assert [c.state["items"] for c in await client.timeline("agent", "s", limit=2)] == [[2, 3], [2]]
+    assert len(await headers(client, "s")) == 3
+
+
+@case("S16")
+async def a_failed_first_save_leaves_nothing(store: Store) -> None:
+    """No thread, no lane, no row."""
+    client = store.client()
+    await save(client, "other", {"n": 1})
+    with store.full_disk(client), pytest.raises(StorageError):
+        await save(client, "s", LARGE)
+    assert await thread_info(client, "s") is None
+    assert await client.latest(agent_id="a", session_id="s") is None
+    assert (await client.restore(await save(client, "s", LARGE))).seq == 1

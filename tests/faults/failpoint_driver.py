@@ -1,0 +1,254 @@
+"""Kills a process at a chosen point of each operation, and compares what is left with what was
+there before and with what the same operation leaves when nobody kills it.
+
+Ids and times are the same in every child, so "all or nothing" is an equality of whole stores.
+"""
+
+import os
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from forked import Tell, drive, fork
+from rich_store import same_every_time
+
+from lastgood import BlockingClient, LastgoodError
+from lastgood.backends.sqlite import SqliteBackend
+from lastgood.testing.faults.kills import POINTS, arm
+from lastgood.testing.faults.store import View, view
+
+STATE = {"items": [{"n": n, "text": "word " * 60} for n in range(20)], "n": 0}
+Armed = Callable[[], None]
+Ids = list[str]
+
+
+def new_thread(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.save("solo", session_id="new", execution_state=STATE)
+
+
+def save(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.save("solo", session_id="old", execution_state={**STATE, "n": 1})
+
+
+def branch(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.save("solo", session_id="old", execution_state={"aside": True}, parent_id=ids[0])
+
+
+def run_enter(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    run = client.run("fresh", initial=STATE)
+    run.__enter__()
+
+
+def run_enter_again(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    run = client.run("open")
+    run.__enter__()
+
+
+def run_save(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    run = client.run("open").__enter__()
+    ready()
+    run.state["items"].append({"n": 99})
+    run.save(step_name="one more")
+
+
+def run_append(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    run = client.run("open").__enter__()
+    ready()
+    run.append("items", {"n": 98, "text": "word " * 900})
+
+
+def run_leave(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    run = client.run("open").__enter__()
+    ready()
+    run.__exit__(None, None, None)
+
+
+def run_finish(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    run = client.run("open").__enter__()
+    ready()
+    run.finish({"answer": 42})
+
+
+def handoff(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.handoff(ids[1], "helper", note="yours")
+
+
+def expire(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.expire(ids[1])
+
+
+def expire_head(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.expire(ids[-1])
+
+
+def delete(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.delete("old")
+
+
+def begin_anew(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    client.delete("old")
+    ready()
+    client.save("solo", session_id="old", execution_state=STATE)
+
+
+OPERATIONS = (
+    new_thread, save, branch, run_enter, run_enter_again, run_save, run_append, run_leave,
+    run_finish, handoff, expire, expire_head, delete, begin_anew,
+)  # fmt: skip
+
+
+def open_client(path: Path, connect: Any = None) -> BlockingClient:
+    options = {} if connect is None else {"connect": connect}
+    return BlockingClient.on(SqliteBackend(path, **options), stale_after_seconds=1e12)
+
+
+def prepare(path: Path) -> Ids:
+    """A thread with a history, and a run that somebody left open."""
+    with same_every_time():
+        client = open_client(path)
+        ids = [
+            client.save("solo", session_id="old", execution_state={**STATE, "step": n})
+            for n in range(3)
+        ]
+        client.run("open", initial=STATE).__enter__()
+        client.close()
+    return ids
+
+
+class Bench:
+    """Copies of one prepared store, each for one accident."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.ids = prepare(directory / "prepared.db")
+        self.count = 0
+
+    def child(self, operation: Any, ready: Callable[[SqliteBackend], None]) -> tuple[Path, int]:
+        """Do it in a child, on a copy; gives the copy and how the child ended."""
+        self.count += 1
+        path = self.directory / f"{self.count}.db"
+        shutil.copy(self.directory / "prepared.db", path)
+
+        def work(tell: Tell) -> None:
+            client = open_client(path)
+            backend = client._direct._core.backend
+            with same_every_time():
+                [os.urandom(10) for _ in range(50)]  # ids that `prepare` has not used
+                operation(client, self.ids, lambda: ready(backend))
+
+        child = fork(work)
+        code = child.wait()
+        child.rest()
+        return path, code
+
+    def seen(self, path: Path) -> View:
+        client = open_client(path)
+        try:
+            return view(client)
+        finally:
+            client.close()
+
+
+def kill_everywhere(directory: str) -> dict[str, str]:
+    """Every operation at every point; what went wrong by "operation/point", empty if nothing."""
+    bench = Bench(Path(directory))
+    before = bench.seen(bench.directory / "prepared.db")
+    report: dict[str, str] = {}
+    for operation in OPERATIONS:
+        unharmed, code = bench.child(operation, lambda backend: None)
+        intended = bench.seen(unharmed)
+        started, _ = bench.child(operation, lambda backend: os._exit(0))
+        at_start = bench.seen(started)
+        for point in POINTS:
+            path, ended = bench.child(operation, lambda backend, at=point: arm(backend, at))
+            expected = intended if point == "after-commit" else at_start
+            wrong = "" if code == 0 else "the operation failed by itself"
+            if intended == at_start and operation is not run_enter_again:
+                wrong = "the operation leaves no trace, so this proves nothing"
+            if ended != -signal.SIGKILL:
+                wrong = f"it was not killed there (exit {ended})"
+            report[f"{operation.__name__}/{point}"] = wrong or _wrong(bench, path, expected)
+    assert before == bench.seen(bench.directory / "prepared.db")
+    return report
+
+
+def _wrong(bench: Bench, path: Path, expected: View) -> str:
+    try:
+        if bench.seen(path) != expected:
+            return "neither all nor nothing"
+        client = open_client(path)
+        for thread in ("old", "open", "new", "fresh"):
+            client.save("solo", session_id=thread, execution_state={"goes": "on"})
+        client.close()
+    except (LastgoodError, AssertionError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def first_opens(directory: str, save: bool) -> Iterator[tuple[int, str]]:
+    """Kill a first open before its first statement, its second, and so on until one gets through."""
+    for nth in range(1, 500):
+        path = Path(directory) / f"open-{nth}.db"
+
+        def work(tell: Tell, nth: int = nth, path: Path = path) -> None:
+            client = open_client(path, lambda name: Counted(name, nth))
+            if save:
+                client.save("solo", session_id="first", execution_state=STATE)
+            else:
+                client.threads()
+
+        if (code := fork(work).wait()) == 0:
+            return
+        yield nth, _unusable(path) if code == -signal.SIGKILL else f"exit {code}"
+
+
+def _unusable(path: Path) -> str:
+    client = open_client(path)
+    try:
+        if view(client):
+            return "something is there"
+        client.save("solo", session_id="first", execution_state=STATE)
+        return "" if client.latest(agent_id="solo", session_id="first") else "the save is lost"
+    except LastgoodError as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        client.close()
+
+
+class Counted:
+    """A connection that ends its process before its nth statement."""
+
+    def __init__(self, path: str, nth: int) -> None:
+        self._inner = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._left = nth
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def execute(self, *arguments: Any) -> Any:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self._inner.execute(*arguments)
+
+
+def main(directory: str, what: str) -> dict[str, str]:
+    if what == "operations":
+        return kill_everywhere(directory)
+    return {str(nth): wrong for nth, wrong in first_opens(directory, what == "first save")}
+
+
+if __name__ == "__main__":
+    drive(main)

@@ -1,0 +1,64 @@
+"""Forked children that tell their parent what they do, line by line.
+
+Only drivers use it: small scripts that the tests start as processes of their own. A driver has one
+thread, so forking is safe there, and cheap enough for hundreds of kills.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Child:
+    """A child process and the pipe on which it tells."""
+
+    pid: int
+    pipe: TextIO
+
+    def kill(self) -> None:
+        """Kill -9, then wait until it is gone."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> int:
+        """The exit code; negative for the signal that ended it."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def rest(self) -> list[str]:
+        """The lines that nobody read yet; the child must be gone."""
+        with self.pipe:
+            return self.pipe.read().splitlines()
+
+
+def fork(work: Callable[[Tell], Any]) -> Child:
+    """Run `work` in a child. A line is in the pipe, whole, when `tell` returns."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return Child(pid, os.fdopen(reading, encoding="utf-8"))
+    os.close(reading)
+
+    def tell(line: str) -> None:
+        os.write(writing, f"{line}\n".encode())
+
+    try:
+        work(tell)
+    except BaseException as error:
+        tell(f"ERROR {type(error).__name__}: {error}".replace("\n", " "))
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def drive(work: Callable[..., dict[str, Any]]) -> None:
+    """The main program of a driver: options as JSON in, a report as JSON out."""
+    print(json.dumps(work(**json.loads(sys.argv[1]))))

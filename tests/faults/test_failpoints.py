@@ -1,0 +1,31 @@
+"""A process killed at a named point of an operation: the operation is there whole, or not at all."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failpoint_driver import OPERATIONS
+
+from lastgood.testing.faults.kills import POINTS
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, driver: Callable[..., Any]) -> dict[str, str]:
+    directory = tmp_path_factory.mktemp("failpoints")
+    return driver("failpoint_driver", directory=str(directory), what="operations")
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("operation", [operation.__name__ for operation in OPERATIONS])
+def test_a_kill_leaves_all_or_nothing(operation: str, point: str, report: dict[str, str]) -> None:
+    assert report[f"{operation}/{point}"] == ""
+
+
+@pytest.mark.parametrize("what", ["first read", "first save"])
+def test_a_kill_anywhere_in_the_first_open_of_a_new_file_leaves_a_usable_file(
+    what: str, place: Path, driver: Callable[..., Any]
+) -> None:
+    report = driver("failpoint_driver", directory=str(place), what=what)
+    assert len(report) > 20, "every statement of the first open had its turn"
+    assert {nth: wrong for nth, wrong in report.items() if wrong} == {}

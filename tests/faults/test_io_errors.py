@@ -1,0 +1,187 @@
+"""EIO at the Nth write, sync or read: the call raises StorageError, what was acknowledged stays,
+and the next operation works on a connection of its own, without any repair.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from lastgood import BlockingClient, LastgoodError, StorageError
+from lastgood.backends.sqlite import SqliteBackend
+from lastgood.testing.faults.disk import Connection, Disk
+from lastgood.testing.faults.store import fingerprint, view
+
+LAST = 40
+FILE = "store.db"
+
+
+class Nth:
+    """A fault: the nth operation of a kind fails, once."""
+
+    def __init__(self, kind: str, nth: int) -> None:
+        self.kind, self.left, self.happened = kind, nth, False
+
+    def __call__(self, kind: str, file: str) -> None:
+        if kind == self.kind and file.startswith(FILE):
+            self.left -= 1
+            if self.left == 0:
+                self.happened = True
+                raise apsw.IOError(f"injected: {kind} of {file}")
+
+
+class Patient:
+    """A disk with a fault, a client on it, and a list of what was acknowledged."""
+
+    def __init__(self, path: Path, fault: Nth) -> None:
+        self.path, self.fault, self.connections = path, fault, 0
+        self.disk = Disk()
+        self.client = self._client()
+        self.client.save("solo", session_id="first", execution_state={"n": 0})
+        self.disk.fault = fault
+        self.acked: dict[str, str] = {}
+
+    def _client(self) -> BlockingClient:
+        return BlockingClient.on(SqliteBackend(self.path, connect=self.connect))
+
+    def connect(self, path: str) -> Connection:
+        self.connections += 1
+        connection = self.disk.connect(path)
+        connection.execute("PRAGMA wal_autocheckpoint = 8")
+        return connection
+
+    def save(self, number: int) -> None:
+        state = {"n": number, "items": [f"{number} " * 100] * 30}
+        id = self.client.save("solo", session_id="work", execution_state=state)
+        self.acked[id] = fingerprint(state)
+
+    def close(self) -> None:
+        self.client.close()
+        self.disk.unregister()
+
+
+@pytest.fixture
+def patient(place: Path, request: pytest.FixtureRequest) -> Iterator[Patient]:
+    one = Patient(place / FILE, Nth(*request.param))
+    yield one
+    one.close()
+
+
+def cases() -> list[Any]:
+    kinds = ("write", "sync", "read")
+    return [pytest.param((k, n), id=f"{k}-{n}") for k in kinds for n in range(1, LAST + 1)]
+
+
+@pytest.mark.parametrize("patient", cases(), indirect=True)
+def test_an_error_of_the_disk_is_told_and_survived(patient: Patient) -> None:
+    failed: list[LastgoodError] = []
+    for number in range(60):
+        opened = patient.connections
+        try:
+            patient.save(number)
+        except LastgoodError as error:
+            failed.append(error)
+            assert patient.fault.happened, f"it failed without a fault: {error}"
+            patient.save(1000 + number)  # the very next operation, without any repair
+            if patient.fault.kind != "read":
+                assert patient.connections > opened, "the failed connection was used again"
+            break
+    assert patient.fault.happened, "the fault had its turn"
+    assert all(isinstance(error, StorageError) for error in failed), failed
+    found = view(BlockingClient.sqlite(patient.path))
+    assert patient.acked.items() <= found["work"].states.items()
+    assert len(found["work"].states) <= len(patient.acked) + len(failed)
+
+
+@pytest.mark.parametrize("kind", ["write", "sync"])
+def test_a_disk_that_stays_broken_never_acknowledges(kind: str, place: Path) -> None:
+    def broken(seen: str, file: str) -> None:
+        if seen == kind:
+            raise apsw.IOError("injected: broken for good")
+
+    disk = Disk()
+    client = BlockingClient.on(SqliteBackend(place / FILE, connect=disk.connect))
+    head = client.save("solo", session_id="work", execution_state={"n": 0})
+    disk.fault = broken
+    for number in range(5):
+        with pytest.raises(StorageError):
+            client.save("solo", session_id="work", execution_state={"n": number})
+        assert client.latest(agent_id="solo", session_id="work").checkpoint_id == head
+    disk.fault = lambda kind, file: None
+    newest = client.save("solo", session_id="work", execution_state={"n": 9})
+    assert client.restore(newest).parent_id == head
+    client.close()
+    disk.unregister()
+
+
+def test_a_run_goes_on_after_an_error_of_the_disk(place: Path) -> None:
+    disk = Disk()
+    client = BlockingClient.on(SqliteBackend(place / FILE, connect=disk.connect))
+    with client.run("work", initial={"items": []}) as run:
+        for number in range(30):
+            disk.fault = Nth("sync" if number % 2 else "write", 1)
+            with pytest.raises(StorageError):
+                run.append("items", number)
+            disk.fault = lambda kind, file: None
+            run.save()
+        assert run.state["items"] == list(range(30))
+    assert client.latest(agent_id="agent", session_id="work").state == {"items": list(range(30))}
+    client.close()
+    disk.unregister()
+
+
+WRITER = """
+import sys, lastgood
+client = lastgood.BlockingClient.sqlite(sys.argv[1])
+for number in range(25):
+    try:
+        id = client.save("solo", session_id="work", execution_state={"n": number, "pad": "x" * 3000})
+        print("ACK", id, number, flush=True)
+    except lastgood.StorageError as error:
+        print("OURS", type(error).__name__, flush=True)
+"""
+
+
+def can_trace() -> bool:
+    if shutil.which("strace") is None:
+        return False
+    return subprocess.run(["strace", "-qq", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_trace(), reason="strace is not installed, or ptrace is not allowed")
+@pytest.mark.parametrize(
+    "inject",
+    [
+        "fdatasync:error=EIO:when=5",
+        "fdatasync:error=EIO:when=12",
+        "pwrite64:error=EIO:when=40",
+        "pwrite64:error=ENOSPC:when=60",
+        "pwrite64:error=EIO:when=30+37",
+    ],
+)
+def test_an_error_of_the_kernel_is_told_and_survived(
+    inject: str, tmp_path: Path, times: Callable[[int], int]
+) -> None:
+    path = tmp_path / FILE
+    call = inject.partition(":")[0]
+    command = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e"]
+    done = subprocess.run(
+        [*command, f"inject={inject}", sys.executable, "-c", WRITER, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [line for line in lines if line[0] == "OURS"], "the injected error was met"
+    client = BlockingClient.sqlite(path)
+    for _, id, number in (line for line in lines if line[0] == "ACK"):
+        assert client.restore(id).state["n"] == int(number)
+    client.save("solo", session_id="work", execution_state={"n": "next"})
+    view(client)
+    client.close()
