@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from lastgood.checkpoints import Checkpoint
 from lastgood.ids import check_name, new_id, read_id, show_id
 from lastgood.model import HEAD, Framework, Sentinel, micros
 
@@ -114,14 +115,29 @@ def cursor(after: str | None) -> int | None:
 
 def conflict_policy(value: str) -> None:
     """What to do when the head has moved."""
-    if value not in ("branch", "reject"):
-        raise ValueError(f'on_conflict must be "branch" or "reject", not {value!r}')
+    one_of(value, ("branch", "reject"), "on_conflict")
+
+
+def built(checkpoint: Checkpoint) -> None:
+    """What `put` takes."""
+    if not isinstance(checkpoint, Checkpoint):
+        raise TypeError(
+            f"put() takes a Checkpoint, not {type(checkpoint).__name__}. "
+            "Make one with CheckpointBuilder, or Checkpoint.from_dict."
+        )
+
+
+def one_of(value: str, choices: tuple[str, ...], what: str) -> None:
+    """An option that takes a few words."""
+    if value not in choices:
+        shown = " or ".join(f'"{choice}"' for choice in choices)
+        raise ValueError(f"{what} must be {shown}, not {value!r}")
 
 
 def expectation(value: str | None) -> None:
     """Whether a run is to find something."""
-    if value not in (None, "new", "existing"):
-        raise ValueError(f'expect must be "new" or "existing", not {value!r}')
+    if value is not None:
+        one_of(value, ("new", "existing"), "expect")
 
 
 def name(value: str | None, what: str) -> str | None:

@@ -11,7 +11,17 @@ from collections.abc import Sequence as Items
 from dataclasses import replace
 
 from lastgood import pages, paths
-from lastgood.codec import LIST, Codec, Dropped, Encoder, Family, Nested, keyed_by_text
+from lastgood.codec import (
+    LIST,
+    Codec,
+    Dropped,
+    Encoder,
+    Family,
+    Nested,
+    keyed_by_text,
+    name_places,
+    noticing,
+)
 from lastgood.splitting import Path, appended, split
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
@@ -36,6 +46,15 @@ def build(codec: Codec, node: Node) -> object:
     if node.nested:
         pairs = [(k, next(children) if type(v) is Nested else v) for k, v in pairs]
     return codec.join(node.kind, node.extra, pairs)
+
+
+def build_state(codec: Codec, node: Node) -> object:
+    """The value of a whole state; what this process lacks the class of knows its place in it."""
+    with noticing() as opaques:
+        value = build(codec, node)
+    if opaques:
+        name_places(value, "state")
+    return value
 
 
 def _pairs(codec: Codec, node: Sequence, body: bytes) -> list[tuple[object, object]]:

@@ -243,6 +243,7 @@ class Client(Opener):
 
     async def put(self, checkpoint: Checkpoint) -> str:
         """Store a checkpoint made by `CheckpointBuilder`; doing it again changes nothing."""
+        arguments.built(checkpoint)
         if not checkpoint.verify_integrity():
             raise CheckpointIntegrityError(
                 f"checkpoint {checkpoint.checkpoint_id}: its fields do not give its checksum.",

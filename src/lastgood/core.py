@@ -14,7 +14,7 @@ from typing import Any
 
 from lastgood import manifest, tree
 from lastgood.backend import Backend, Extents, Located
-from lastgood.building import build
+from lastgood.building import build_state
 from lastgood.cache import TreeCache
 from lastgood.checkpoints import (
     Checkpoint,
@@ -281,7 +281,7 @@ class Core:
         header = self.header(located)
         values = {name: getattr(header, name) for name in Header.__dataclass_fields__}
         return Checkpoint(
-            **values, execution_state=build(self.codec, stored.tree), codec=self.codec
+            **values, execution_state=build_state(self.codec, stored.tree), codec=self.codec
         )
 
     def _verify(self, located: Located) -> None:

@@ -105,7 +105,7 @@ class CheckpointIntegrityError(LastgoodError):
 
 
 class StorageError(LastgoodError):
-    """The store failed; nothing of the operation was kept."""
+    """The store failed; the message says whether anything of the operation was kept."""
 
     code = "storage"
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, Self, TypedDict, Unpack
 
-from lastgood import registry
+from lastgood import arguments, registry
 from lastgood.backend import Backend
 from lastgood.codec import Codec, Registry
 from lastgood.core import Core, Options
@@ -33,6 +33,9 @@ def make_core(backend: Backend, options: ClientOptions) -> Core:
     """A core over a backend; raises TypeError for an option that does not exist."""
     given: dict[str, Any] = dict(options)
     check_name(given.get("tenant", "default"), "tenant")
+    arguments.one_of(
+        given.get("on_unserializable", "raise"), ("raise", "drop"), "on_unserializable"
+    )
     codec = Codec(
         Registry(tuple(given.pop("types", ()))),
         strict_types=given.pop("strict_types", False),
@@ -63,6 +66,7 @@ class Opener:
         **options: Unpack[ClientOptions],
     ) -> Self:
         """A store in one file. "relaxed" may lose the last saves at power loss, not at a kill."""
+        arguments.one_of(durability, ("strict", "relaxed"), "durability")
         return cls.on(registry.make("sqlite", path=path, durability=durability), **options)
 
     @classmethod

@@ -14,7 +14,7 @@ from lastgood.backend import Listing, Located, ThreadEntry
 from lastgood.checkpoints import Checkpoint
 from lastgood.core import About, Core
 from lastgood.errors import CheckpointExpiredError, CheckpointNotFoundError
-from lastgood.ids import check_name, read_id
+from lastgood.ids import NAME_LIMIT, check_name, read_id
 from lastgood.model import Header, Page, Sentinel, ThreadInfo, moment
 from lastgood.removal_rules import Delete, Expire
 from lastgood.rules import Save, ago
@@ -83,7 +83,7 @@ async def handoff(
         agent=target,
         framework=header.framework,
         step=header.step_index + 1,
-        step_name=f"handoff_to_{target}"[:255],
+        step_name=f"handoff_to_{target}".encode()[:NAME_LIMIT].decode(errors="ignore"),
         ttl=ttl,
         context=header.agent_context,
         metadata={**header.metadata, **noted},

@@ -25,9 +25,15 @@ class Expire:
         thread = found.live
         if row is None or thread is None or row.thread != thread.thread:
             return Writes(answer=False)
-        newest = b"" if thread.newest == row.id else thread.newest
+        thread = thread._replace(
+            checkpoints=thread.checkpoints - 1,
+            expiring=thread.expiring - (row.expires_at is not None),
+        )
+        if thread.newest == row.id:
+            last = next((tip.step_name for _, tip in found.fallbacks if tip), None)
+            thread = thread._replace(newest=b"", last_step=last)
         return Writes(
-            thread=thread._replace(checkpoints=thread.checkpoints - 1, newest=newest),
+            thread=thread,
             branches=tuple(
                 branch._replace(head=tip.id if tip else b"") for branch, tip in found.fallbacks
             ),
@@ -57,8 +63,10 @@ class Delete:
             owner=None,
             checkpoints=0,
             newest=b"",
+            expiring=0,
             lanes=0,
             branches=0,
+            runs=0,
             size=0,
             last_step=None,
         )

@@ -34,8 +34,11 @@ class ThreadRow(NamedTuple):
     seq: int
     checkpoints: int
     newest: bytes
+    expiring: int
+    """How many of its checkpoints have a time to live."""
     lanes: int
     branches: int
+    runs: int
     size: int
     last_step: str | None
     created_at: int

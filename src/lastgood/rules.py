@@ -64,8 +64,7 @@ class Line(NamedTuple):
 class Save:
     """The intent to commit one checkpoint.
 
-    `holder` is the key of the thread that the writer got hold of earlier: a run's. `known` are ids
-    of commits whose outcome this writer never learnt; a head among them is its own work.
+    `holder` is the key of the thread that the writer got hold of earlier: a run's.
     """
 
     tenant: str
@@ -75,7 +74,6 @@ class Save:
     parent: bytes | Sentinel | None = HEAD
     on_conflict: OnConflict = "branch"
     holder: int | None = None
-    known: tuple[bytes, ...] = ()
     owner: str | None = None
     takeover: bool = False
     """A handoff: it becomes the head of its lane whatever was there."""
@@ -84,7 +82,7 @@ class Save:
     def scope(self) -> Scope:
         draft = self.draft
         parent = self.parent if isinstance(self.parent, bytes) else b""
-        wanted = dict.fromkeys((draft.id if draft.chosen else b"", parent, draft.base, *self.known))
+        wanted = dict.fromkeys((draft.id if draft.chosen else b"", parent, draft.base))
         tree = draft.tree
         return Scope(
             tenant=self.tenant,
@@ -141,8 +139,6 @@ class Save:
 
     def _line(self, found: Found, aside: str) -> Line:
         name = self._name(found)
-        if found.head is not None and found.head.id in self.known:
-            return Line(found.head, name, current=False)
         if self.takeover:
             parent = self._parent(found)
             return Line(parent, aside if found.head else name, current=True)
@@ -273,6 +269,7 @@ def _advanced(
         seq=row.seq,
         checkpoints=thread.checkpoints + 1,
         newest=row.id,
+        expiring=thread.expiring + (row.expires_at is not None),
         lanes=thread.lanes + (found.lane is None),
         branches=thread.branches + _opens(found, line),
         size=thread.size + sum(len(p.data) for p in plan.parts) + len(row.manifest),
@@ -304,8 +301,10 @@ def opened(tenant: str, thread: str, found: Found, owner: str | None) -> ThreadR
         seq=0,
         checkpoints=0,
         newest=b"",
+        expiring=0,
         lanes=0,
         branches=0,
+        runs=0,
         size=0,
         last_step=None,
         created_at=found.now,

@@ -43,7 +43,9 @@ class Enter:
         assert writes.thread is not None
         lane = writes.lane or found.lane
         assert lane is not None
-        return writes._replace(run=self._run(found, lane), answer=writes.answer or found.tip)
+        run = self._run(found, lane, writes.thread)
+        thread = writes.thread._replace(runs=max(run.number, writes.thread.runs))
+        return writes._replace(thread=thread, run=run, answer=writes.answer or found.tip)
 
     def _check(self, found: Found) -> None:
         where = f"{self.thread}/{self.agent}"
@@ -65,7 +67,7 @@ class Enter:
         lane = LaneRow(thread.thread, thread.lanes + 1, self.agent, self.branch or MAIN)
         return Writes(thread=_touched(thread._replace(lanes=lane.number), found), lane=lane)
 
-    def _run(self, found: Found, lane: LaneRow) -> RunRow:
+    def _run(self, found: Found, lane: LaneRow, thread: ThreadRow) -> RunRow:
         last = found.run
         if last is not None and not last.closed:
             return last._replace(
@@ -75,7 +77,7 @@ class Enter:
             thread=lane.thread,
             lane=lane.number,
             id=self.run,
-            number=last.number + 1 if last else 1,
+            number=thread.runs + 1,
             closed=0,
             status="running",
             attempt=1,
@@ -143,6 +145,28 @@ class Beat:
         if run is None or run.id != self.run or run.status != "running":
             return Writes()
         return Writes(run=run._replace(beat_at=found.now))
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Learn the outcome of commits that were interrupted: the head, if it is one of them.
+
+    Goes the way of a commit, so it comes after those that were queued before it.
+    """
+
+    tenant: str
+    thread: str
+    agent: str
+    branch: str | None
+    ids: tuple[bytes, ...]
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tenant, self.thread, self.agent, self.branch)
+
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
+        head = found.head
+        return Writes(answer=head if head is not None and head.id in self.ids else None)
 
 
 def status_of(run: RunRow | None, now: int, stale_after: float) -> str:

@@ -7,22 +7,23 @@ when somebody else moved the head. Leaving the block saves nothing and swallows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from lastgood import paths
-from lastgood.building import build, extend, grafted
+from lastgood.building import build_state, extend, grafted
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.driver import Driver, blocking
-from lastgood.errors import LastgoodError, RunStateError, StorageError
+from lastgood.errors import LastgoodError, RunStateError
 from lastgood.ids import check_name, new_id, show_id
+from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
 from lastgood.rows import CheckpointRow
 from lastgood.rules import Save
-from lastgood.run_rules import Beat, Enter, Expect, Leave
+from lastgood.run_rules import Beat, Enter, Expect, Leave, Settle
 
 S = TypeVar("S")
 ERROR_LIMIT = 500
@@ -126,7 +127,7 @@ class Run(Generic[S]):
             return None
         self.branch = self.branch or self._row.branch
         core.cache.saw((self.session_id, self.agent_id), self._row.id)
-        return build(core.codec, (await core.stored(self._row)).tree)
+        return build_state(core.codec, (await core.stored(self._row)).tree)
 
     async def __aexit__(
         self,
@@ -187,6 +188,7 @@ class Run(Generic[S]):
         base = self._row.id if self._row else b""
         captured = self._core.capture(self.state, self.session_id, self.agent_id, base)
         about = self._about(step_name, context, metadata)
+        await self._settle()
         return await self._commit(self._save_intent(captured, about))
 
     async def append(self, path: str, *items: Any, step_name: str | None = None) -> str:
@@ -197,26 +199,34 @@ class Run(Generic[S]):
         """
         self._check_open()
         steps = paths.parse(path)
-        row = self._row
-        if row is None:
-            raise KeyError(f"the lane is empty: there is no {path}. Save a state first.")
         about = self._about(step_name, None, None)
-        if self._core.cache.get(row.id) is None:
-            items = tuple(self._core.codec.unpack(self._core.codec.pack(list(items))))  # type: ignore[arg-type]
-            await self._driver.run(self._core.stored(row))
-        captured = self._grafted(row, steps, items)
+        encoder = self._core.codec.encoder()
+        stored = self._core.cache.get(self._row.id) if self._row else None
+        copies: Sequence[Any] = items
+        if self._unsettled or stored is None:
+            encoded = encoder.pack_each(items, steps)
+            copies = self._core.codec.unpack_array(len(encoded), b"".join(encoded))
+            stored = await self._settled_base(path)
+        assert self._row is not None
+        assert stored is not None
+        longer = grafted(self._core.codec, encoder, stored.tree, steps, copies)
+        captured = self._core.captured(longer, encoder, self._row.id, stored)
+        try:
+            label = await self._commit(self._save_intent(captured, about))
+        except Exception:
+            raise
+        except BaseException:
+            extend(self.state, steps, items)  # the outcome is unknown: a later save brings it in
+            raise
         extend(self.state, steps, items)
-        return await self._commit(self._save_intent(captured, about))
+        return label
 
-    def _grafted(
-        self, row: CheckpointRow, steps: tuple[Any, ...], items: tuple[Any, ...]
-    ) -> Captured:
-        core = self._core
-        stored = core.cache.get(row.id)
-        assert stored is not None, "it was loaded a moment ago"
-        encoder = core.codec.encoder()
-        longer = grafted(core.codec, encoder, stored.tree, steps, items)
-        return core.captured(longer, encoder, row.id, stored)
+    async def _settled_base(self, path: str) -> Stored:
+        """What an append goes on from, read again if it has to be."""
+        await self._settle()
+        if self._row is None:
+            raise KeyError(f"the lane is empty: there is no {path}. Save a state first.")
+        return await self._driver.run(self._core.stored(self._row))
 
     async def finish(self, result: Any = None) -> None:
         """Say that the work is done: the thread's status becomes `done`."""
@@ -245,25 +255,28 @@ class Run(Generic[S]):
             parent=self._row.id if self._row else None,
             on_conflict="reject",
             holder=self._thread or None,
-            known=self._unsettled,
             owner=self._core.options.user,
         )
 
     async def _commit(self, intent: Save) -> str:
-        """Commit a step. If we are cancelled or the disk fails, its outcome is unknown: remember
-        the id, so that the next save recognises its own work in the head.
-        """
-        before = self._unsettled
-        self._unsettled = (*before, intent.draft.id)
-        try:
-            row = await self._driver.run(self._core.save(intent))
-        except LastgoodError as error:
-            if not isinstance(error, StorageError):
-                self._unsettled = before
-            raise
+        """Commit a step. Whoever is interrupted here does not learn the outcome."""
+        self._unsettled = (*self._unsettled, intent.draft.id)
+        row = await self._driver.run(self._core.save(intent))
         self._row, self._unsettled = row, ()
         self.branch = row.branch
         return row.label
+
+    async def _settle(self) -> None:
+        """Recognise our own work: a commit that was interrupted may have happened after all."""
+        if not self._unsettled:
+            return
+        intent = Settle(
+            self._core.tenant, self.session_id, self.agent_id, self.branch, self._unsettled
+        )
+        head = (await self._driver.run(self._core.backend.commit(intent))).answer
+        if isinstance(head, CheckpointRow):
+            self._row = head
+        self._unsettled = ()
 
     def _check_open(self) -> None:
         if self._phase != "open":

@@ -61,7 +61,11 @@ def driver() -> Callable[..., Any]:
     """Run a driver script with options; gives its report."""
 
     def run(script: str, **options: Any) -> Any:
-        command = [sys.executable, str(Path(__file__).with_name(f"{script}.py")), json.dumps(options)]
+        command = [
+            sys.executable,
+            str(Path(__file__).with_name(f"{script}.py")),
+            json.dumps(options),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
         return json.loads(done.stdout)

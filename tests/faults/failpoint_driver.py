@@ -198,7 +198,7 @@ def _wrong(bench: Bench, path: Path, expected: View) -> str:
 
 
 def first_opens(directory: str, save: bool) -> Iterator[tuple[int, str]]:
-    """Kill a first open before its first statement, its second, and so on until one gets through."""
+    """Kill a first open before its first statement, its second, ... until one gets through."""
     for nth in range(1, 500):
         path = Path(directory) / f"open-{nth}.db"
 

@@ -128,7 +128,8 @@ class Hunt:
     def finish(self) -> None:
         """Look at everything once more, and save without any repair."""
         client = BlockingClient.sqlite(self.path)
-        states = {id: seen for thread in view(client).values() for id, seen in thread.states.items()}
+        threads = view(client).values()
+        states = {id: seen for thread in threads for id, seen in thread.states.items()}
         self.problems += [
             f"{name} is not what was saved, in the end"
             for name, (id, print_) in self.acked.items()

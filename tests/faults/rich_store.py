@@ -33,7 +33,7 @@ def same_every_time() -> Iterator[None]:
     """Ids and times are not left to chance: the file comes out the same, byte for byte."""
     ticks = itertools.count(NOON, 10**6)
     with (
-        mock.patch("time.time_ns", lambda: next(ticks)),
+        mock.patch("time.time_ns", ticks.__next__),
         mock.patch("os.urandom", random.Random(0).randbytes),
     ):
         yield
@@ -56,7 +56,8 @@ def _build(path: Path) -> dict[str, list[str]]:
         )
     client.expire(made["brief"][5])
     client.expire(made["brief"][-1])
-    made["gone"].append(client.save("solo", session_id="gone", execution_state={"a": message(1, 9000)}))
+    large = {"a": message(1, 9000)}
+    made["gone"].append(client.save("solo", session_id="gone", execution_state=large))
     client.delete("gone")
     made["short"].append(client.save("solo", session_id="short", execution_state={"kept": True}))
     made["short"].append(
@@ -89,19 +90,19 @@ def _chat(client: BlockingClient, ids: list[str]) -> None:
 def _team(client: BlockingClient, ids: list[str]) -> None:
     """Several lanes, a handoff, branches."""
     state = {"log": [message(number) for number in range(20)], "n": 0}
+
+    def save(agent: str, **options: Any) -> None:
+        ids.append(client.save(agent, session_id="team", **options))
+
     for number in range(3):
-        ids.append(client.save("planner", session_id="team", execution_state={**state, "n": number}))
+        save("planner", execution_state={**state, "n": number})
     ids.append(client.handoff(ids[-1], "coder", note="yours"))
     for number in range(3):
-        ids.append(client.save("coder", session_id="team", execution_state={**state, "c": number}))
+        save("coder", execution_state={**state, "c": number})
     ids.append(client.handoff(ids[2], "coder"))
     for number in range(2):
-        ids.append(
-            client.save(
-                "planner", session_id="team", execution_state={"aside": number}, parent_id=ids[0]
-            )
-        )
-    ids.append(client.save("critic", session_id="team", execution_state={"verdict": "good"}))
+        save("planner", execution_state={"aside": number}, parent_id=ids[0])
+    save("critic", execution_state={"verdict": "good"})
 
 
 def questions(made: dict[str, list[str]]) -> Iterator[Question]:

@@ -3,6 +3,7 @@
 Silence is the failure: an older head, a missing row, "not found" for what was saved, a wrong state.
 """
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,10 +72,8 @@ def silent_wrongs(store: Store) -> Iterator[str]:
                 yield f"{name}: {answer!r:.160}"
         yield from _foreign_error_of_a_save(client)
     finally:
-        try:
+        with contextlib.suppress(LastgoodError):
             client.close()
-        except LastgoodError:
-            pass
 
 
 def _foreign_error_of_a_save(client: Any) -> Iterator[str]:

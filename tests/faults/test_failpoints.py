@@ -1,4 +1,4 @@
-"""A process killed at a named point of an operation: the operation is there whole, or not at all."""
+"""A process killed at a named point of an operation: it is there, whole, or it is not."""
 
 from collections.abc import Callable
 from pathlib import Path

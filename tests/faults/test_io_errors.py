@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import apsw
 import pytest
 
 from lastgood import BlockingClient, LastgoodError, StorageError
 from lastgood.backends.sqlite import SqliteBackend
-from lastgood.testing.faults.disk import Connection, Disk
+from lastgood.testing.faults.disk import Connection, Disk, no_fault
 from lastgood.testing.faults.store import fingerprint, view
 
 LAST = 40
@@ -60,6 +61,16 @@ class Patient:
         id = self.client.save("solo", session_id="work", execution_state=state)
         self.acked[id] = fingerprint(state)
 
+    def save_until_it_fails(self) -> tuple[list[LastgoodError], int]:
+        """The error, if any, and how many connections there had been by then."""
+        for number in range(60):
+            opened = self.connections
+            try:
+                self.save(number)
+            except LastgoodError as error:
+                return [error], opened
+        return [], self.connections
+
     def close(self) -> None:
         self.client.close()
         self.disk.unregister()
@@ -79,42 +90,46 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize("patient", cases(), indirect=True)
 def test_an_error_of_the_disk_is_told_and_survived(patient: Patient) -> None:
-    failed: list[LastgoodError] = []
-    for number in range(60):
-        opened = patient.connections
-        try:
-            patient.save(number)
-        except LastgoodError as error:
-            failed.append(error)
-            assert patient.fault.happened, f"it failed without a fault: {error}"
-            patient.save(1000 + number)  # the very next operation, without any repair
-            if patient.fault.kind != "read":
-                assert patient.connections > opened, "the failed connection was used again"
-            break
-    assert patient.fault.happened, "the fault had its turn"
-    assert all(isinstance(error, StorageError) for error in failed), failed
-    found = view(BlockingClient.sqlite(patient.path))
+    failed, opened = patient.save_until_it_fails()
+    assert patient.fault.happened, "the fault had its turn, and nothing failed before it"
+    if failed:
+        patient.save(1000)  # the very next operation, without any repair
+        assert isinstance(failed[0], StorageError)
+        assert patient.connections > opened or patient.fault.kind == "read", "a new connection"
+    with BlockingClient.sqlite(patient.path) as reader:
+        found = view(reader)
     assert patient.acked.items() <= found["work"].states.items()
     assert len(found["work"].states) <= len(patient.acked) + len(failed)
 
 
 @pytest.mark.parametrize("kind", ["write", "sync"])
 def test_a_disk_that_stays_broken_never_acknowledges(kind: str, place: Path) -> None:
+    """A write that failed leaves nothing. A sync that failed leaves nothing or the whole, and the
+    same save once more settles which."""
+
     def broken(seen: str, file: str) -> None:
         if seen == kind:
             raise apsw.IOError("injected: broken for good")
 
     disk = Disk()
     client = BlockingClient.on(SqliteBackend(place / FILE, connect=disk.connect))
-    head = client.save("solo", session_id="work", execution_state={"n": 0})
+    line = [client.save("solo", session_id="work", execution_state={"n": -1})]
+    wanted = [str(UUID(int=number + 1)) for number in range(5)]
     disk.fault = broken
-    for number in range(5):
+    for number, id in enumerate(wanted):
         with pytest.raises(StorageError):
-            client.save("solo", session_id="work", execution_state={"n": number})
-        assert client.latest(agent_id="solo", session_id="work").checkpoint_id == head
-    disk.fault = lambda kind, file: None
-    newest = client.save("solo", session_id="work", execution_state={"n": 9})
-    assert client.restore(newest).parent_id == head
+            client.save("solo", session_id="work", execution_state={"n": number}, checkpoint_id=id)
+        head = client.latest(agent_id="solo", session_id="work").checkpoint_id
+        if head != line[-1]:
+            assert (kind, head) == ("sync", id)
+            line.append(head)
+    disk.fault = no_fault
+    for number, id in enumerate(wanted):
+        client.save("solo", session_id="work", execution_state={"n": number}, checkpoint_id=id)
+        line.append(id) if id not in line else None
+    log = client.log("work")
+    assert [header.checkpoint_id for header in log] == line[::-1]
+    assert [header.parent_id for header in log] == [*line[-2::-1], None]
     client.close()
     disk.unregister()
 
@@ -127,7 +142,7 @@ def test_a_run_goes_on_after_an_error_of_the_disk(place: Path) -> None:
             disk.fault = Nth("sync" if number % 2 else "write", 1)
             with pytest.raises(StorageError):
                 run.append("items", number)
-            disk.fault = lambda kind, file: None
+            disk.fault = no_fault
             run.save()
         assert run.state["items"] == list(range(30))
     assert client.latest(agent_id="agent", session_id="work").state == {"items": list(range(30))}
@@ -140,7 +155,8 @@ import sys, lastgood
 client = lastgood.BlockingClient.sqlite(sys.argv[1])
 for number in range(25):
     try:
-        id = client.save("solo", session_id="work", execution_state={"n": number, "pad": "x" * 3000})
+        state = {"n": number, "pad": "x" * 3000}
+        id = client.save("solo", session_id="work", execution_state=state)
         print("ACK", id, number, flush=True)
     except lastgood.StorageError as error:
         print("OURS", type(error).__name__, flush=True)
@@ -150,7 +166,8 @@ for number in range(25):
 def can_trace() -> bool:
     if shutil.which("strace") is None:
         return False
-    return subprocess.run(["strace", "-qq", "true"], capture_output=True, check=False).returncode == 0
+    tried = subprocess.run(["strace", "-qq", "true"], capture_output=True, check=False)
+    return tried.returncode == 0
 
 
 @pytest.mark.skipif(not can_trace(), reason="strace is not installed, or ptrace is not allowed")

@@ -11,7 +11,9 @@ import pytest
 def test_an_acknowledged_save_survives_kill_nine(
     writers: int, place: Path, times: Callable[[int], int], driver: Callable[..., Any], seed: str
 ) -> None:
-    report = driver("kill_driver", directory=str(place), writers=writers, kills=times(200), seed=seed)
+    report = driver(
+        "kill_driver", directory=str(place), writers=writers, kills=times(200), seed=seed
+    )
     assert report["problems"] == []
     assert report["kills"] == times(200)
     assert report["acks"] >= report["kills"] * writers, "every writer was heard in every round"

@@ -32,7 +32,7 @@ class Recording(NamedTuple):
 
 
 def eager(disk: Disk) -> Callable[[str], Connection]:
-    """Connections that move the log into the database every few pages: most accidents wait there."""
+    """Connections that often move the log into the database: most accidents wait there."""
 
     def connect(path: str) -> Connection:
         connection = disk.connect(path)

@@ -21,7 +21,7 @@ from lastgood.backend import (
     Located,
     ThreadEntry,
 )
-from lastgood.backends.tables import Tables, taken
+from lastgood.backends.tables import Tables, taken, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
 from lastgood.manifest import Slot, Spot
 from lastgood.pages import SLICE
@@ -61,6 +61,8 @@ class Shelves:
     streams: dict[int, int] = field(default_factory=dict)
     parts: dict[Spot, StoredPart] = field(default_factory=dict)
     large: dict[tuple[int, bytes], Spot] = field(default_factory=dict)
+    newest: int = 0
+    """The latest time of any change: the clock is not believed behind it."""
     last_thread: int = 0
     last_stream: int = 0
 
@@ -70,7 +72,7 @@ class MemoryTables(Tables):
 
     def __init__(self, shelves: Shelves, clock: int) -> None:
         self.shelves = shelves
-        self.clock = clock
+        self.clock = max(clock, shelves.newest)
 
     def thread(self, tenant: str, name: str) -> ThreadRow | None:
         key = self.shelves.names.get((tenant, name))
@@ -104,12 +106,12 @@ class MemoryTables(Tables):
 
     def run(self, thread: int, lane: int) -> RunRow | None:
         runs = self.shelves.runs.get(thread, {})
-        newest = max((number for of, number in runs if of == lane), default=None)
-        return None if newest is None else unsealed(RunRow, runs[lane, newest])
+        newest = max((number for number, of in runs if of == lane), default=None)
+        return None if newest is None else unsealed(RunRow, runs[newest, lane])
 
     def newest_run(self, thread: int) -> RunRow | None:
-        runs = [unsealed(RunRow, row) for row in self.shelves.runs.get(thread, {}).values()]
-        return max(runs, key=lambda run: (run.started_at, run.number), default=None)
+        runs = self.shelves.runs.get(thread)
+        return unsealed(RunRow, runs[max(runs)]) if runs else None
 
     def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]:
         found = self.shelves.large
@@ -119,26 +121,17 @@ class MemoryTables(Tables):
         self, thread: int, lane: int | None, listing: Listing, now: int
     ) -> list[CheckpointRow]:
         kept: list[CheckpointRow] = []
-        for seq, columns in reversed(self.shelves.checkpoints.get(thread, {}).items()):
-            if listing.before is not None and seq >= listing.before:
-                continue
+        for columns in reversed(self.shelves.checkpoints.get(thread, {}).values()):
             row = unsealed(CheckpointRow, columns)
-            if _wanted(row, lane, listing) and not row.expired(now):
+            if wanted(row, lane, listing, now):
                 kept.append(row)
                 if len(kept) == listing.limit:
                     break
         return kept
 
-
-def _wanted(row: CheckpointRow, lane: int | None, listing: Listing) -> bool:
-    tests = (
-        lane is None or lane in (row.lane, row.source_lane),
-        listing.branch is None or row.branch == listing.branch,
-        listing.step_name is None or row.step_name == listing.step_name,
-        listing.since is None or row.created_at >= listing.since,
-        listing.until is None or row.created_at < listing.until,
-    )
-    return all(tests)
+    def count_expired(self, thread: int, now: int) -> int:
+        rows = self.shelves.checkpoints.get(thread, {}).values()
+        return sum(unsealed(CheckpointRow, columns).expired(now) for columns in rows)
 
 
 class MemoryWriter(MemoryTables):
@@ -146,6 +139,7 @@ class MemoryWriter(MemoryTables):
 
     def write(self, writes: Writes) -> Writes:
         """Carry out what was decided; gives back the writes with their keys."""
+        self.shelves.newest = self.clock
         if writes.wiped is not None:
             self._wipe(writes.wiped)
             return writes
@@ -178,7 +172,7 @@ class MemoryWriter(MemoryTables):
         elif isinstance(row, BranchRow):
             shelves.branches.setdefault(row.thread, {})[row.lane, row.name] = columns
         elif isinstance(row, RunRow):
-            shelves.runs.setdefault(row.thread, {})[row.lane, row.number] = columns
+            shelves.runs.setdefault(row.thread, {})[row.number, row.lane] = columns
         elif isinstance(row, CheckpointRow):
             shelves.checkpoints.setdefault(row.thread, {})[row.seq] = columns
             shelves.ids.setdefault(row.id, {})[row.thread] = row.seq

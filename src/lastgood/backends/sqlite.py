@@ -16,7 +16,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from lastgood.backend import Backend, Census, Durability, Extents, Listing, Located, ThreadEntry
@@ -53,9 +52,7 @@ class SqliteBackend(Backend):
         self.durability: Durability = durability
         self.failpoint: Failpoint = _no_failpoint
         self._clock = clock
-        self._connections = Connections(
-            str(Path(self.path).absolute()), connect, relaxed=durability == "relaxed"
-        )
+        self._connections = Connections(self.path, connect, relaxed=durability == "relaxed")
         self._group = Group(self._execute)
         _ALL.add(self)
 

@@ -65,6 +65,12 @@ _MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
         "Copy the file away before anything else.",
     ),
 }
+_MEANINGS[sqlite3.SQLITE_IOERR] = (
+    StorageError,
+    "the disk under {label} failed ({error}); whether this operation was kept is unknown.",
+    "Look at the head, or save again with the same checkpoint_id, when the disk works.",
+)
+_MEANINGS[sqlite3.SQLITE_IOERR_SHMSIZE] = _MEANINGS[sqlite3.SQLITE_FULL]
 _MEANINGS[sqlite3.SQLITE_LOCKED] = _MEANINGS[sqlite3.SQLITE_BUSY]
 _MEANINGS[sqlite3.SQLITE_PERM] = _MEANINGS[sqlite3.SQLITE_CANTOPEN]
 
@@ -74,10 +80,9 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> Lastgoo
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and "decode" in str(error):
         code = sqlite3.SQLITE_CORRUPT
-    kind, message, hint = _MEANINGS.get(
-        (code or 0) & 0xFF,
-        (StorageError, "{label}: {error}. Nothing of this operation was kept.", ""),
-    )
+    unknown = (StorageError, "{label}: {error}. Nothing of this operation was kept.", "")
+    general = _MEANINGS.get((code or 0) & 0xFF, unknown)
+    kind, message, hint = _MEANINGS.get(code or 0, general)
     return kind(message.format(label=label, error=error), hint=hint)
 
 
@@ -92,7 +97,8 @@ class Connections:
     """All connections of this process to one file."""
 
     def __init__(self, path: str, connect: Connect, *, relaxed: bool) -> None:
-        self.path = path
+        self.label = path
+        self.path = str(Path(path).absolute())
         self._connect = connect
         self._synchronous = "NORMAL" if relaxed else "FULL"
         self._idle: list[Any] = []
@@ -136,7 +142,7 @@ class Connections:
         """Connect; the first connection to a file also makes sure that it is ours."""
         if Path(self.path).is_dir():
             raise BackendConnectionError(
-                f"{self.path} is a directory.", hint="Pass the path of a file in it."
+                f"{self.label} is a directory.", hint="Pass the path of a file in it."
             )
         connection = self._connect(self.path)
         try:
@@ -145,7 +151,7 @@ class Connections:
             connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
             identity = self._identity()
             if identity is None or identity != self._prepared:
-                prepare(connection, self.path, patience=PATIENCE)
+                prepare(connection, self.label, patience=PATIENCE)
                 self._prepared = self._identity()
         except BaseException:
             connection.close()

@@ -20,6 +20,7 @@ import time
 from typing import Any
 
 from lastgood.errors import BackendConnectionError, IncompatibleCheckpointError
+from lastgood.integrity import seal
 
 FORMAT = 1
 PAGE_SIZE = 8192
@@ -30,7 +31,9 @@ CREATE TABLE lastgood_thread (
     thread INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, name TEXT NOT NULL,
     incarnation INTEGER NOT NULL, state INTEGER NOT NULL, title TEXT NOT NULL, owner TEXT,
     seq INTEGER NOT NULL, checkpoints INTEGER NOT NULL, newest BLOB NOT NULL,
-    lanes INTEGER NOT NULL, branches INTEGER NOT NULL, size INTEGER NOT NULL, last_step TEXT,
+    expiring INTEGER NOT NULL, lanes INTEGER NOT NULL, branches INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
+    size INTEGER NOT NULL, last_step TEXT,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, seal BLOB NOT NULL);
 CREATE UNIQUE INDEX lastgood_thread_name ON lastgood_thread (tenant, name);
 CREATE INDEX lastgood_thread_again ON lastgood_thread (name, tenant);
@@ -44,7 +47,7 @@ CREATE TABLE lastgood_run (
     thread INTEGER NOT NULL, lane INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
     closed INTEGER NOT NULL, status TEXT NOT NULL, attempt INTEGER NOT NULL,
     started_at INTEGER NOT NULL, beat_at INTEGER NOT NULL, step TEXT, error TEXT,
-    result BLOB NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (thread, lane, number)) WITHOUT ROWID;
+    result BLOB NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (thread, number)) WITHOUT ROWID;
 CREATE TABLE lastgood_checkpoint (
     key INTEGER PRIMARY KEY, id BLOB NOT NULL, lane INTEGER NOT NULL, branch TEXT NOT NULL,
     parent BLOB NOT NULL, parent_digest BLOB NOT NULL, parent_gone INTEGER NOT NULL,
@@ -81,6 +84,11 @@ FOREIGN = (
 )
 
 
+def stamp(micros: int) -> str:
+    """A time as kept in the meta table, with its own check value."""
+    return f"{micros} {seal('newest', (micros,)).hex()}"
+
+
 def prepare(connection: Any, label: str, *, patience: float) -> None:
     """Make sure that a file is ours: tables, format, WAL. Safe for many processes at once."""
     tables = _tables(connection)
@@ -99,11 +107,12 @@ def _create(connection: Any) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         if "lastgood_meta" not in _tables(connection):
+            now = time.time_ns() // 1000
             for statement in filter(str.strip, DDL.split(";")):
                 connection.execute(statement)
             connection.executemany(
                 "INSERT INTO lastgood_meta VALUES (?, ?)",
-                [("format", str(FORMAT)), ("created_at", str(time.time_ns() // 1000))],
+                [("format", str(FORMAT)), ("created_at", str(now)), ("newest", stamp(0))],
             )
         connection.execute("COMMIT")
     except BaseException:

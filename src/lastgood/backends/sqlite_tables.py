@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lastgood.backend import Census, Extents, Listing, Located, ThreadEntry
-from lastgood.backends.sqlite_schema import PAGE_SIZE
+from lastgood.backends.sqlite_schema import PAGE_SIZE, stamp
 from lastgood.backends.tables import Line, Tables
 from lastgood.commits import Scope
 from lastgood.errors import CheckpointIntegrityError
@@ -60,6 +60,10 @@ _COUNT_THREADS = [
         "INDEXED BY lastgood_thread_again WHERE name >= ''",
     )
 ]
+_COUNT_EXPIRED = (
+    "SELECT count(*) FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? AND expires_at <= ?"
+)
+_NEWEST = "SELECT value FROM lastgood_meta WHERE name = 'newest'"
 _COUNT_ID = "SELECT count(*) FROM lastgood_checkpoint WHERE id = ?"
 _COUNT_ID_UNINDEXED = "SELECT count(*) FROM lastgood_checkpoint NOT INDEXED WHERE id = ?"
 _LANE = _select(LaneRow, "thread = ? AND agent = ?")
@@ -67,7 +71,7 @@ _LANES = _select(LaneRow, "thread = ?")
 _BRANCH = _select(BranchRow, "thread = ? AND lane = ? AND name = ?")
 _BRANCHES = _select(BranchRow, "thread = ?")
 _RUN = _select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
-_NEWEST_RUN = _select(RunRow, "thread = ? ORDER BY started_at DESC, number DESC LIMIT 1")
+_NEWEST_RUN = _select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
 _LARGE = "SELECT key FROM lastgood_large WHERE thread = ? AND digest = ?"
 _PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key"
 
@@ -92,7 +96,16 @@ class SqliteTables(Tables):
 
     def __init__(self, connection: Any, clock: int) -> None:
         self.connection = connection
-        self.clock = clock
+        self.newest = self._newest()
+        self.clock = max(clock, self.newest)
+
+    def _newest(self) -> int:
+        """The latest time of any change, to a second: the clock is not believed behind it."""
+        (text,) = self.connection.execute(_NEWEST).fetchone() or ("",)
+        value, _, check = str(text).partition(" ")
+        if not value.isdecimal() or stamp(int(value)) != text:
+            raise CheckpointIntegrityError(f"the time stamp of the store is damaged ({check}).")
+        return int(value)
 
     def one(self, cls: type[R], statement: str, *values: object) -> R | None:
         """At most one row."""
@@ -211,6 +224,10 @@ class SqliteTables(Tables):
         bound = 1 << 62 if after is None else after
         rows = self.all(ThreadRow, _THREADS, tenant, LIVE, bound, limit)
         return [self.entry(row) for row in rows]
+
+    def count_expired(self, thread: int, now: int) -> int:
+        keys = (thread << 32, thread << 32 | LOW, now)
+        return int(self.connection.execute(_COUNT_EXPIRED, keys).fetchone()[0])
 
     def census(self, tenant: str) -> Census:
         """How much there is."""

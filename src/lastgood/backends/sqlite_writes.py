@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lastgood.backends.sqlite_schema import stamp
 from lastgood.backends.sqlite_tables import COLUMNS, LOW, SELECT_CHECKPOINT, SqliteTables
 from lastgood.backends.tables import taken
 from lastgood.commits import Taken, Writes
@@ -24,6 +25,8 @@ _INSERT_CHECKPOINT = (
 )
 
 
+_UPDATE_NEWEST = "UPDATE lastgood_meta SET value = ? WHERE name = 'newest'"
+SECOND = 1_000_000
 _INSERT = {
     cls: f"INSERT OR REPLACE INTO lastgood_{TABLES[cls]} ({', '.join(columns)})"
     f" VALUES ({', '.join('?' * len(columns))})"
@@ -44,6 +47,8 @@ class SqliteWriter(SqliteTables):
 
     def write(self, writes: Writes) -> Writes:
         """Carry out what was decided; gives back the writes with their keys."""
+        if self.clock - self.newest >= SECOND:
+            self.connection.execute(_UPDATE_NEWEST, (stamp(self.clock),))
         if writes.wiped is not None:
             self._wipe(writes.wiped)
             return writes

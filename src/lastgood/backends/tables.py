@@ -8,7 +8,7 @@ integrity error, never an absence.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from lastgood.backend import Listing, Located, ThreadEntry
@@ -67,6 +67,9 @@ class Tables(ABC):
         self, thread: int, lane: int | None, listing: Listing, now: int
     ) -> list[CheckpointRow]:
         """Live checkpoints, newest first."""
+
+    @abstractmethod
+    def count_expired(self, thread: int, now: int) -> int: ...
 
     # what commits and reads see
 
@@ -203,31 +206,43 @@ class Tables(ABC):
             lane = self.audited_lane(thread, listing.agent)
             if lane is None:
                 return []
-        number = lane.number if lane else None
-        rows = self.scan(thread.thread, number, listing, self.now_in(thread))
-        self._check_complete(thread, rows, first=listing.before is None)
+        number, now = lane.number if lane else None, self.now_in(thread)
+        rows = self.scan(thread.thread, number, listing, now)
+        for row in self._around(thread, rows, first=listing.before is None):
+            if wanted(row, number, listing, now) and not _cut_off(row, rows, listing):
+                raise CheckpointIntegrityError(
+                    f"checkpoint {row.label} is missing from the history of {thread.name!r}."
+                )
         names = _Names(self)
         return [names.located(row) for row in rows]
 
-    def _check_complete(
+    def _around(
         self, thread: ThreadRow, rows: Sequence[CheckpointRow], *, first: bool
-    ) -> None:
-        """Every checkpoint is a head or somebody's parent: check that none of these is missing."""
+    ) -> Iterator[CheckpointRow]:
+        """The heads, and the parents of rows, that are not among the rows.
+
+        Every checkpoint is a head or somebody's parent, so a row that a scan lost is one of these.
+        """
         needed = {row.parent for row in rows if row.parent and not row.parent_gone}
         if first:
             needed |= {b.head for b in self.audited_branches(thread)} | {thread.newest}
         for id in needed - {row.id for row in rows} - {b""}:
-            if self.checkpoint(thread.thread, id) is None:
+            found = self.checkpoint(thread.thread, id)
+            if found is None:
                 raise CheckpointIntegrityError(
                     f"checkpoint {id.hex()} of thread {thread.name!r} is missing."
                 )
+            yield found
 
     def entry(self, thread: ThreadRow) -> ThreadEntry:
         """A thread as a list shows it."""
         lanes = sorted(self.lanes(thread.thread), key=lambda lane: lane.number)
         _audit(thread, len(lanes), thread.lanes, "lane")
+        over = self.count_expired(thread.thread, self.now_in(thread)) if thread.expiring else 0
         return ThreadEntry(
-            thread, tuple(lane.agent for lane in lanes), self.newest_run(thread.thread)
+            row=thread._replace(checkpoints=thread.checkpoints - over),
+            agents=tuple(lane.agent for lane in lanes),
+            run=self.newest_run(thread.thread),
         )
 
 
@@ -250,6 +265,25 @@ class _Names:
             raise CheckpointIntegrityError(f"the lane of checkpoint {row.label} is missing.")
         expired = row.expired(self._tables.now_in(thread))
         return Located(row, thread.name, agents[row.lane], expired)
+
+
+def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> bool:
+    """Whether a listing asks for a row."""
+    tests = (
+        lane is None or lane in (row.lane, row.source_lane),
+        listing.branch is None or row.branch == listing.branch,
+        listing.step_name is None or row.step_name == listing.step_name,
+        listing.since is None or row.created_at >= listing.since,
+        listing.until is None or row.created_at < listing.until,
+        listing.before is None or row.seq < listing.before,
+        not row.expired(now),
+    )
+    return all(tests)
+
+
+def _cut_off(row: CheckpointRow, rows: Sequence[CheckpointRow], listing: Listing) -> bool:
+    """Whether a row is left to the next page."""
+    return len(rows) == listing.limit and row.seq < rows[-1].seq
 
 
 def _audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:

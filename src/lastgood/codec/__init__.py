@@ -19,7 +19,7 @@ from lastgood.codec.kinds import (
     keyed_by_text,
 )
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
-from lastgood.codec.opaque import Opaque
+from lastgood.codec.opaque import Opaque, name_places, noticing
 from lastgood.codec.registry import Registry, register
 from lastgood.model import Loss
 
@@ -47,7 +47,9 @@ __all__ = [
     "array_header",
     "keyed_by_text",
     "map_header",
+    "name_places",
     "nested_token",
+    "noticing",
     "register",
     "skip",
 ]

@@ -14,7 +14,9 @@ from typing import Any, Literal
 
 from lastgood.codec.atoms import SURROGATES
 from lastgood.codec.containers import SETS
+from lastgood.codec.decoder import Decoder
 from lastgood.codec.kinds import DROPPED, Dropped, Family, Number, Shape, paired
+from lastgood.codec.msgpack import skip
 from lastgood.codec.native import Native
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry
@@ -39,6 +41,7 @@ class Encoder:
         max_depth: int = 200,
     ) -> None:
         self._drops = policy == "drop"
+        self._registry = registry
         self._native = Native(registry, strict_types=strict_types, max_depth=max_depth)
         self._walker = Walker(self._native, root=root, drops=self._drops, max_depth=max_depth)
 
@@ -112,8 +115,10 @@ class Encoder:
 
     def _open_special(self, value: object, path: Steps) -> Shape:
         kind = self._walker.kind_of(value, path)
-        if kind.family is Family.RAW or (kind.whole and self._drops):
+        if kind.family is Family.RAW:
             return self._open_whole(value, path)
+        if kind.whole and self._drops:
+            self._whole(value, path)  # raises if a part would have to be left out
         body = self._walker.take(kind, value, path)
         extra = b""
         if kind.headed:
@@ -130,6 +135,15 @@ class Encoder:
     def _open_whole(self, value: object, path: Steps) -> Shape:
         return Shape(Family.RAW, Number.RAW, b"", self._whole(value, path))
 
+    def _open_opaque(self, value: Any, path: Steps) -> Shape:
+        """A record that this process lacks the class of opens like the record itself."""
+        if value.lastgood_code != Number.RECORD:
+            return self._open_whole(value, path)
+        payload: bytes = value.lastgood_payload
+        end = skip(payload, 1)  # behind the array header: the head, then the fields
+        fields = Decoder(self._registry, strict_types=False).value(payload[end:])
+        return Shape(Family.MAP, Number.RECORD, payload[1:end], list(fields.items()))
+
     def _canonical(self, elements: list[object], path: Steps) -> list[object]:
         keyed = [(self._whole(element, path), element) for element in elements]
         return [element for _, element in sorted(keyed, key=itemgetter(0))]
@@ -143,5 +157,6 @@ _OPENERS: dict[type, Callable[[Encoder, Any, Steps], Shape]] = {
     list: Encoder._open_list,
     str: Encoder._open_str,
     bytes: Encoder._open_bytes,
-    **dict.fromkeys((type(None), bool, int, float, Opaque), Encoder._open_whole),
+    Opaque: Encoder._open_opaque,
+    **dict.fromkeys((type(None), bool, int, float), Encoder._open_whole),
 }

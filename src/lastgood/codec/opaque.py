@@ -6,11 +6,17 @@ byte for byte, and an application that takes it for the real object gets an erro
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Never
 
+from lastgood import paths
 from lastgood.errors import SerializationError
 
 _set = object.__setattr__
+_BORN: ContextVar[list[Opaque] | None] = ContextVar("born", default=None)
 
 
 class Opaque:
@@ -20,23 +26,35 @@ class Opaque:
     for one of them: every other attribute, item or iteration raises `SerializationError`.
     """
 
-    __slots__ = ("lastgood_code", "lastgood_label", "lastgood_payload", "lastgood_reason")
+    __slots__ = (
+        "lastgood_code",
+        "lastgood_label",
+        "lastgood_path",
+        "lastgood_payload",
+        "lastgood_reason",
+    )
 
     lastgood_label: str
     lastgood_code: int
     lastgood_payload: bytes
     lastgood_reason: str
+    lastgood_path: str
+    """Where in the state it stands, as far as that is known."""
 
     def __init__(self, label: str, code: int, payload: bytes, reason: str = "") -> None:
         _set(self, "lastgood_label", label)
         _set(self, "lastgood_code", code)
         _set(self, "lastgood_payload", payload)
         _set(self, "lastgood_reason", reason)
+        _set(self, "lastgood_path", "This value")
+        born = _BORN.get()
+        if born is not None:
+            born.append(self)
 
     def _refuse(self) -> SerializationError:
         name = self.lastgood_label.replace(":", ".")
         return SerializationError(
-            f"This value is a stored {name}, and {self.lastgood_reason}.",
+            f"{self.lastgood_path} is a {name}, and {self.lastgood_reason}.",
             hint="Import it before restoring, or use lastgood.register.",
         )
 
@@ -96,3 +114,35 @@ class Opaque:
     def __reduce__(self) -> tuple[type[Opaque], tuple[str, int, bytes, str]]:
         parts = (self.lastgood_label, self.lastgood_code, self.lastgood_payload)
         return Opaque, (*parts, self.lastgood_reason)
+
+
+@contextmanager
+def noticing() -> Iterator[list[Opaque]]:
+    """The opaques that are made inside the block."""
+    found: list[Opaque] = []
+    token = _BORN.set(found)
+    try:
+        yield found
+    finally:
+        _BORN.reset(token)
+
+
+def name_places(value: object, root: str) -> None:
+    """Tell every opaque inside a value where it stands, for the error that names it."""
+    todo: list[tuple[object, paths.Steps]] = [(value, ())]
+    seen: set[int] = set()
+    while todo:
+        part, steps = todo.pop()
+        if type(part) is Opaque:
+            _set(part, "lastgood_path", paths.render(steps, root))
+        elif id(part) not in seen:
+            seen.add(id(part))
+            todo += [(inner, (*steps, step)) for step, inner in _parts(part)]
+
+
+def _parts(part: object) -> list[tuple[object, object]]:
+    if isinstance(part, dict):
+        return list(part.items())
+    if isinstance(part, list | tuple | deque):
+        return list(enumerate(part))
+    return list(getattr(part, "__dict__", {}).items())

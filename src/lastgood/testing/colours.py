@@ -34,6 +34,13 @@ class AwaitableClient:
         found = getattr(self.twin, name)
         return awaitable(found) if callable(found) else found
 
+    async def __aenter__(self) -> Self:
+        self.twin.__enter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.twin.__exit__(*error)
+
     def run(self, *args: Any, **kwargs: Any) -> AwaitableRun:
         return AwaitableRun(self.twin.run(*args, **kwargs))
 

@@ -182,6 +182,20 @@ async def a_run_survives_a_full_disk(store: Store) -> None:
 
 
 @case("S16")
+async def a_failed_append_can_be_repeated(store: Store) -> None:
+    """Working copy and store agree after the second try."""
+    client = store.client()
+    async with client.run("s", initial=LARGE) as run:
+        with store.full_disk(client), pytest.raises(StorageError):
+            await run.append("messages", "x")
+        await run.append("messages", "x")
+        latest = await client.latest(agent_id="agent", session_id="s")
+        assert latest is not None
+        assert latest.state["messages"][100:] == ["x"]
+        assert run.state == latest.state
+
+
+@case("S16")
 async def a_failed_first_save_leaves_nothing(store: Store) -> None:
     """No thread, no lane, no row."""
     client = store.client()

@@ -178,10 +178,11 @@ async def a_class_that_disappeared(store: Store) -> None:
 async def an_opaque_value_names_its_module(store: Store) -> None:
     """The sentence that tells what to import."""
     module = types.ModuleType("shop")
-    module.Order = make_dataclass("Order", ["number"], module="shop")  # type: ignore[attr-defined]
+    order = make_dataclass("Order", ["number"])
+    order.__module__, module.Order = "shop", order  # type: ignore[attr-defined]
     sys.modules["shop"] = module
     try:
-        saved = await save(store.client(), "s", {"order": module.Order(7)})
+        saved = await save(store.client(), "s", {"order": order(7)})
     finally:
         del sys.modules["shop"]
     found = (await store.client().restore(saved)).state["order"]
@@ -291,6 +292,7 @@ async def numpy_arrays(store: Store) -> None:
         await save(store.client(), "s", {"o": numpy.array([object()], dtype=object)})
 
 
+EXT_CODES = [code for name, code in vars(Number).items() if name.isupper()]
 HOSTILE: tuple[Any, ...] = tuple(
     body
     for label in ("os:system", "lastgood.testing.trap:Trap", "builtins:eval")
@@ -303,11 +305,11 @@ async def a_hostile_payload_runs_nothing(store: Store) -> None:
     """Every stored form with labels of callables: a typed error or Opaque; nothing is imported."""
     client = store.client()
     core = core_of(client)
-    for number in (*(int(number) for number in Number), 99, 127):
+    for number in (*EXT_CODES, 99, 127):
         for body in HOSTILE:
             data = ext(number, core.codec.pack(body))
             draft = core.draft(Captured(Leaf(data), b""), About("a"))
-            writes = await committed(core, Save(core.tenant, "s", draft))
+            writes = await committed(client, Save(core.tenant, "s", draft))
             assert writes.checkpoint is not None
             await _restored_or_refused(client, writes.checkpoint.label)
     assert "lastgood.testing.trap" not in sys.modules
@@ -322,7 +324,7 @@ async def a_hostile_context_runs_nothing(store: Store) -> None:
     for body in HOSTILE:
         hostile = ext(int(Number.RECORD), core.codec.pack(body))
         draft = replace(core.draft(Captured(Leaf(b"\x80"), b""), About("a")), context=hostile)
-        writes = await committed(core, Save(core.tenant, "s", draft))
+        writes = await committed(client, Save(core.tenant, "s", draft))
         assert writes.checkpoint is not None
         await _restored_or_refused(client, writes.checkpoint.label)
     assert "lastgood.testing.trap" not in sys.modules

@@ -159,7 +159,8 @@ HISTORIES: dict[str, tuple[Callable[[], Versions], int]] = {
     "one key of ten thousand": (one_key_of_ten_thousand, 260 * KIB + 20 * (3 * KIB + OVERHEAD)),
     "a list three dicts down": (a_list_three_dicts_down, 140 * KIB + 30 * OVERHEAD),
     "a pydantic state": (a_pydantic_state_with_a_growing_list, 150 * KIB + 30 * OVERHEAD),
-    "lists that shrink and swap": (lists_that_shrink_and_swap, 200 * KIB),
+    # each version may reuse its predecessor only: 100, 0, 50 and 90 messages are new
+    "lists that shrink and swap": (lists_that_shrink_and_swap, 260 * KIB),
     "a value that changes its kind": (a_value_that_changes_its_kind, 380 * KIB),
     "large elements in a list": (large_elements_in_a_list, 4 * MIB),
 }
@@ -183,6 +184,8 @@ async def a_heavy_history(store: Store, row: tuple[Callable[[], Versions], int])
 
 async def play(store: Store, history: Callable[[], Versions], bound: int) -> None:
     """Save every version, read each in a fresh client, compare, weigh."""
+    await store.client().save("a", execution_state={}, session_id="first")
+    empty = await store.footprint()
     codec, client = Codec(), store.client()
     packed: dict[str, bytes] = {}
     for number, state in enumerate(history()):
@@ -195,7 +198,7 @@ async def play(store: Store, history: Callable[[], Versions], bound: int) -> Non
         found = await fresh.restore(saved)
         assert codec.pack(found.state) == expected
     assert found.verify_integrity()
-    assert await store.footprint() <= bound
+    assert await store.footprint() - empty <= bound
 
 
 async def _grown(store: Store, turns: int) -> int:

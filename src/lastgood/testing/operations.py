@@ -320,17 +320,17 @@ SLIPS = {
 }
 
 
-@case(each=SLIPS)
-async def a_mistyped_option(store: Store, meant: str) -> None:
+@case(each={slip: (slip, meant) for slip, meant in SLIPS.items()})
+async def a_mistyped_option(store: Store, row: tuple[str, str]) -> None:
     """TypeError that names the option meant; `metadata=` is the unchecked way."""
-    slip = next(slip for slip in SLIPS if SLIPS[slip] == meant)
+    slip, meant = row
     client = store.client()
     wanted = (
         f"unknown option {slip!r}: did you mean {meant}? "
         f'To store it as metadata: metadata={{"{slip}": ...}}'
     )
     with pytest.raises(TypeError) as caught:
-        await save(client, "s", {}, **{slip: 5})
+        await client.save("a", execution_state={}, session_id="s", **{slip: 5})
     assert str(caught.value) == wanted
     assert len(await client.threads()) == 0
     saved = await save(client, "s", {}, metadata={slip: 5}, colour="red")

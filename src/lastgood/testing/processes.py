@@ -21,9 +21,10 @@ import pytest
 
 from lastgood import LastgoodError
 from lastgood.client import BlockingClient, Client
+from lastgood.commits import Found, Scope, Writes
 from lastgood.testing.cases import case
 from lastgood.testing.operations import LARGE, save
-from lastgood.testing.store import Store, core_of, headers
+from lastgood.testing.store import Store, core_of, driven, headers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -248,17 +249,26 @@ async def cancelled_calls_hang_nobody(store: Store) -> None:
     assert [h.parent_id for h in found[:-1]] == [h.checkpoint_id for h in found[1:]]
 
 
+class Explosive:
+    """An intent whose decision fails in a way that nobody foresaw."""
+
+    scope = Scope("default", "explosive")
+
+    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+        raise ZeroDivisionError
+
+
 @case()
 async def one_refused_save_among_many(store: Store) -> None:
     """A refusal of any sort undoes only itself, also when commits are put together."""
     client = store.client()
-    last_step = await save(client, "end", {}, step_index=(1 << 63) - 1)
+    end = await save(client, "end", {}, step_index=(1 << 62) - 1)
     calls: list[Any] = [lambda n=n: save(client, f"s{n}", {"n": n}) for n in range(20)]  # type: ignore[misc]
-    calls.insert(5, lambda: save(client, "s1", {}, parent_id=last_step))
-    calls.insert(12, lambda: save(client, "end", {"one step": "too many"}))
+    calls.insert(5, lambda: save(client, "s1", {}, parent_id=end))
+    calls.insert(12, lambda: driven(client, core_of(client).backend.commit(Explosive())))
     outcomes = await asyncio.wait_for(store.together(calls), 20)
-    assert isinstance(outcomes.pop(12), Exception)
-    assert isinstance(outcomes.pop(5), Exception)
+    assert isinstance(outcomes.pop(12), ZeroDivisionError)
+    assert isinstance(outcomes.pop(5), ValueError)
     assert [outcome for outcome in outcomes if not isinstance(outcome, str)] == []
     assert len(await asyncio.wait_for(client.threads(), 20)) == 21
 

@@ -93,6 +93,52 @@ async def a_run_on_an_expired_head(store: Store) -> None:
 
 
 @case()
+async def a_run_where_all_is_over(store: Store) -> None:
+    """A lane of which everything expired is empty: `initial` is used, steps are saved."""
+    client = store.client()
+    await save(client, "s", {"old": 1}, ttl_seconds=1)
+    await store.pass_time(1.5)
+    async with client.run("s", agent_id="a", initial={"new": 1}) as run:
+        assert (run.state, run.step_index) == ({"new": 1}, 0)
+        await run.save({"new": 2})
+    await save(client, "t", {"old": 1}, ttl_seconds=1)
+    await store.pass_time(1.5)
+    async with client.run("t", agent_id="a") as run:
+        assert run.state is None
+        await run.save({"new": 3})
+    assert await latest_state(store) == {"new": 2}
+    assert await latest_state(store, "t") == {"new": 3}
+
+
+@case()
+async def a_gap_on_a_side_branch(store: Store) -> None:
+    """What a branch falls back to does not depend on the order in which things went."""
+    client = store.client()
+    root = await save(client, "s", {"n": 0})
+    one = await save(client, "s", {"n": 1}, parent_id=root, branch="side")
+    two = await save(client, "s", {"n": 2}, parent_id=one)
+    await save(client, "s", {"n": 9})
+    await client.expire(one)
+    await client.expire(two)
+    found = await client.restore(await save(client, "s", {"n": 3}, branch="side"))
+    assert (found.parent_id, found.branch) == (root, "side")
+
+
+@case()
+async def a_gap_beside_a_handoff(store: Store) -> None:
+    """A lane never falls back to what was handed to another one."""
+    client = store.client()
+    saves = [await save(client, "s", {"n": number}) for number in range(3)]
+    await client.handoff(saves[0], "b")
+    saves += [await save(client, "s", {"n": number}) for number in range(3, 5)]
+    for number in (3, 4):
+        await client.expire(saves[number])
+    found = await client.latest(agent_id="a", session_id="s")
+    assert found is not None
+    assert (found.agent_id, found.checkpoint_id) == ("a", saves[2])
+
+
+@case()
 async def removing_from_the_middle(store: Store) -> None:
     """Its neighbours stay and restore; the chain has a gap, not a hole."""
     client = store.client()

@@ -226,7 +226,7 @@ async def two_in_one_open_run(store: Store) -> None:
             base = fast.base
             won = await fast.save({**LARGE, "n": 1})
             with pytest.raises(StaleWriterError) as caught:
-                await slow.save({**LARGE, "n": 2})
+                await slow.save({"messages": list(LARGE["messages"]), "n": 2})
             assert (caught.value.expected, caught.value.head) == (base, won)
             with pytest.raises(StaleWriterError):
                 await slow.append("messages", "x")
@@ -365,13 +365,13 @@ async def a_deleted_thread_under_a_run(store: Store) -> None:
 async def a_cancelled_save_is_recognised(store: Store) -> None:
     """Cancelled means unknown: the run finds its own commit and goes on, on one line."""
     client = store.client()
-    async with client.run("s", initial={"m": LARGE["messages"], "n": 0}) as run:
+    async with client.run("s", initial={"m": list(LARGE["messages"]), "n": 0}) as run:
         for number in range(1, 6):
             task = asyncio.ensure_future(run.save({"m": LARGE["messages"], "n": number}))
             await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-        saved = await run.save({"m": LARGE["messages"], "n": 6})
+        saved = await run.save({"m": list(LARGE["messages"]), "n": 6})
         await run.append("m", "end")
     found = await headers(client, "s")
     assert {h.branch for h in found} == {"main"}

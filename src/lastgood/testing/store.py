@@ -97,10 +97,16 @@ def core_of(client: Client) -> Core:
     return core
 
 
-async def committed(core: Core, intent: Intent) -> Writes:
-    """Commit past the client: what a case cannot say through it."""
-    commit = core.backend.commit(intent)
-    return run_blocking(commit) if core.backend.blocking else await commit
+async def driven(client: Client, operation: Coroutine[Any, Any, T]) -> T:
+    """Run an operation of the core the way a client would."""
+    if hasattr(client, "twin"):
+        return run_blocking(operation)
+    return await client._driver.run(operation)
+
+
+async def committed(client: Client, intent: Intent) -> Writes:
+    """Commit past the client's own methods: what a case cannot say through them."""
+    return await driven(client, core_of(client).backend.commit(intent))
 
 
 async def thread_info(client: Client, thread: str) -> ThreadInfo | None:

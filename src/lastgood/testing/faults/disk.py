@@ -35,7 +35,7 @@ Fault = Callable[[str, str], None]
 """Called with (kind, file name) before each operation; raises to make it fail."""
 
 
-def no_fault(kind: str, file: str) -> None:  # noqa: ARG001
+def no_fault(kind: str, file: str) -> None:
     """The disk is fine."""
 
 
@@ -60,7 +60,7 @@ class Disk(apsw.VFS):
     def xOpen(self, name: Any, flags: Any) -> _File:  # noqa: N802
         return _File(self, name, flags)
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: FBT001, N802
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
         self.fault("delete", Path(filename).name)
         super().xDelete(filename, syncdir)
         self.journal.append(Op("delete", Path(filename).name))

@@ -17,7 +17,7 @@ from lastgood import BlockingClient, Checkpoint, Header, ThreadInfo
 PAGE = 500
 
 
-class Unsound(AssertionError):  # noqa: N818 - it says what the store is
+class Unsound(AssertionError):
     """Two answers of one store contradict each other."""
 
 
@@ -75,7 +75,9 @@ def _thread(client: BlockingClient, info: ThreadInfo) -> ThreadView:
     states: dict[str, str] = {}
     for agent in info.agents:
         line = client.timeline(agent, name, limit=max(1, info.checkpoints))
-        _expect(_own(line, agent) == _own(log, agent), name, f"timeline and log of {agent!r} differ")
+        _expect(
+            _own(line, agent) == _own(log, agent), name, f"timeline and log of {agent!r} differ"
+        )
         states |= {found.checkpoint_id: _state(found) for found in line}
         head = client.latest(agent_id=agent, session_id=name)
         if head is not None:
@@ -121,6 +123,6 @@ def _entry(header: Header) -> tuple[Any, ...]:
     )
 
 
-def _expect(holds: bool, thread: str, message: str) -> None:  # noqa: FBT001
+def _expect(holds: bool, thread: str, message: str) -> None:
     if not holds:
         raise Unsound(f"thread {thread!r}: {message}")

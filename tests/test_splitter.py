@@ -1,0 +1,365 @@
+"""Splitting, planning and building: any sequence of edits restores exactly, and costs what changed.
+
+The store is a dict of pages here, so that what fails is the algorithm and not a backend.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lastgood import manifest, tree
+from lastgood.building import build, grafted
+from lastgood.codec import Codec
+from lastgood.manifest import Slot, Spot, Stored
+from lastgood.pages import SLICE
+from lastgood.splitting import rebased, split
+from lastgood.tree import Node, detached
+
+CODEC = Codec()
+EXAMPLES = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@dataclass
+class Shop:
+    """What a backend does with plans, in the smallest way."""
+
+    pages: dict[Spot, bytes] = field(default_factory=dict)
+    large: dict[bytes, Spot] = field(default_factory=dict)
+    streams: int = 0
+
+    def save(self, node: Node, base: Stored | None = None) -> tuple[bytes, tuple[Slot, ...], Stored, int]:
+        found = {d: self.large[d] for d in manifest.large_pages(node) if d in self.large}
+        plan = manifest.plan(node, base, found)
+        if any(self._spot(plan.slots, part) in self.pages for part in plan.parts):
+            plan = manifest.plan(node, base, found, fresh=True)
+        slots = tuple(self._opened(slot) for slot in plan.slots)
+        for part in plan.parts:
+            spot = Spot(slots[part.slot].stream, part.number)
+            assert spot not in self.pages, "a page is never written twice"
+            self.pages[spot] = part.data
+            if len(part.data) >= SLICE:
+                self.large[part.digest] = spot
+        assert plan.stored is not None
+        written = sum(len(part.data) for part in plan.parts) + len(plan.manifest)
+        return plan.manifest, slots, replace(plan.stored, slots=slots), written
+
+    def _spot(self, slots: tuple[Slot, ...], part: manifest.Part) -> Spot:
+        return Spot(slots[part.slot].stream, part.number)
+
+    def _opened(self, slot: Slot) -> Slot:
+        if slot.stream:
+            return slot
+        self.streams += 1
+        return slot._replace(stream=self.streams)
+
+    def load(self, data: bytes, slots: tuple[Slot, ...]) -> Stored:
+        node, is_skeleton = manifest.read(data)
+        if not is_skeleton:
+            return Stored(self._filled(node, slots), slots)
+        skeleton = self._filled(node, slots)
+        assert isinstance(skeleton, tree.Sequence)
+        return Stored(self._filled(manifest.read_skeleton(skeleton), slots), slots, skeleton)
+
+    def _filled(self, node: Node, slots: tuple[Slot, ...]) -> Node:
+        ranges = [
+            [self.pages[Spot(slots[slot].stream, first + i)] for i in range(length)]
+            for slot, first, length in tree.extents(node)
+        ]
+        return tree.filled(node, iter(ranges))
+
+
+def made(value: Any, base: Node | None = None) -> Node:
+    node = split(CODEC.encoder(), value, base)
+    assert isinstance(node, tree.Leaf | tree.Fields | tree.Sequence)
+    return node
+
+
+def play(versions: list[Any], *, forget: int = 5) -> list[int]:
+    """Save versions one on top of the other; every one must come back, with a hash of its own."""
+    shop, base, rows, costs = Shop(), None, [], []
+    for number, value in enumerate(versions):
+        alone = made(value)
+        node = made(value, base.tree if base else None)
+        assert node.hash == alone.hash, "the hash depends on the base"
+        if base is not None:
+            laid = rebased(alone, base.tree)
+            assert laid.hash == alone.hash, "rebasing changes the hash"
+            if number % 2:
+                node = laid
+        assert detached(node).hash == alone.hash
+        data, slots, stored, cost = shop.save(node, base)
+        rows.append((data, slots, alone.hash))
+        costs.append(cost)
+        base = shop.load(data, slots) if number % forget == forget - 1 else stored
+    for value, (data, slots, digest) in zip(versions, rows, strict=True):
+        loaded = shop.load(data, slots).tree
+        assert loaded.hash == digest
+        assert CODEC.pack(build(CODEC, loaded)) == CODEC.pack(value)
+    return costs
+
+
+# random values, random edits
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=50),
+    st.text(alphabet=st.characters(), max_size=5),
+    st.binary(max_size=50),
+)
+sizes = st.sampled_from([1, 20, 300, 1500, 5000, 70_000, 200_000])
+long_texts = st.builds(lambda n, seed: random.Random(seed).randbytes(n // 2).hex(), sizes, st.integers(0, 9))
+long_bytes = st.builds(lambda n, seed: random.Random(seed).randbytes(n), sizes, st.integers(0, 9))
+messages = st.fixed_dictionaries({"role": st.sampled_from("ab"), "content": long_texts})
+elements = st.one_of(scalars, long_texts, messages, st.lists(scalars, max_size=5), st.tuples(scalars, scalars))
+many = st.builds(
+    lambda count, seed: [random.Random(seed + i).randbytes(150).hex() for i in range(count)],
+    st.integers(0, 200),
+    st.integers(0, 3),
+)
+lists = st.one_of(many, st.lists(elements, max_size=12))
+dicts = st.dictionaries(st.one_of(st.text(max_size=8), st.integers(0, 5)), elements, max_size=8)
+tables = st.builds(lambda count: {f"k{i}": "v" * (i % 90) for i in range(count)}, st.integers(0, 200))
+values = st.one_of(
+    lists,
+    dicts,
+    tables,
+    long_texts,
+    long_bytes,
+    st.builds(tuple, lists),
+    st.builds(deque, lists),
+    st.builds(OrderedDict, tables),
+    st.sets(st.integers(0, 5000), max_size=60).map(lambda s: s | set(range(9000, 9000 + 30 * len(s)))),
+)
+
+
+@st.composite
+def edited(draw: st.DrawFn, value: Any) -> Any:
+    """The value after one edit of the sort that agents make."""
+    if isinstance(value, list | tuple | deque):
+        return type(value)(_edited_list(draw, list(value)))
+    if isinstance(value, str | bytes):
+        return _edited_text(draw, value)
+    if isinstance(value, dict):
+        return _edited_dict(draw, value)
+    return draw(values)
+
+
+def _edited_list(draw: st.DrawFn, items: list[Any]) -> list[Any]:
+    at = draw(st.integers(0, len(items)))
+    new = draw(st.lists(elements, max_size=3))
+    edit = draw(st.sampled_from(["append", "insert", "set", "trim", "cut", "swap", "slide", "deep", "double"]))
+    if edit == "deep" and items[at:]:
+        items[at] = draw(edited(items[at]))
+        return items
+    return {
+        "append": lambda: items + new,
+        "insert": lambda: items[:at] + new + items[at:],
+        "set": lambda: items[:at] + new + items[at + len(new) :],
+        "trim": lambda: items[at:],
+        "cut": lambda: items[:at],
+        "swap": lambda: items[at:] + items[:at],
+        "slide": lambda: items[len(new) :] + new,
+        "deep": lambda: items,
+        "double": lambda: items + items[:at],
+    }[edit]()
+
+
+def _edited_text(draw: st.DrawFn, text: Any) -> Any:
+    at, new = draw(st.integers(0, len(text))), draw(st.text("xyz", max_size=5))
+    piece = new if isinstance(text, str) else new.encode()
+    return draw(st.sampled_from([text[:at] + piece + text[at:], text[:at], text[at:], text + piece, text[:at] + piece + text[at + len(piece) :]]))
+
+
+def _edited_dict(draw: st.DrawFn, given: dict[Any, Any]) -> Any:
+    kind = type(given)
+    pairs = list(given.items())
+    at = draw(st.integers(0, len(pairs)))
+    edit = draw(st.sampled_from(["set", "remove", "add", "reorder"]))
+    if edit == "set" and pairs[at:]:
+        pairs[at] = (pairs[at][0], draw(edited(pairs[at][1])))
+    elif edit == "remove":
+        del pairs[at : at + 1]
+    elif edit == "add":
+        pairs.insert(at, (draw(st.text(max_size=4)), draw(elements)))
+    else:
+        pairs = pairs[at:] + pairs[:at]
+    return kind(pairs)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Any]:
+    state: dict[str, Any] = {"a": draw(values), "b": draw(values), "deep": {"c": {"d": draw(values)}}}
+    versions = [state]
+    for _ in range(draw(st.integers(1, 5))):
+        key = draw(st.sampled_from(["a", "b", "deep", "all"]))
+        if key == "deep":
+            state = {**state, "deep": {"c": {"d": draw(edited(state["deep"]["c"]["d"]))}}}
+        elif key == "all":
+            state = {**state, "a": draw(edited(state["a"])), "n": draw(scalars)}
+        else:
+            state = {**state, key: draw(edited(state[key]))}
+        versions.append(state)
+    return versions
+
+
+@given(histories(), st.integers(1, 4))
+@EXAMPLES
+def test_any_history_restores_exactly(versions: list[Any], forget: int) -> None:
+    play(versions, forget=forget)
+
+
+@given(st.lists(values, min_size=2, max_size=5))
+@EXAMPLES
+def test_any_value_after_any_other(versions: list[Any]) -> None:
+    play(versions)
+
+
+@given(histories(), st.data())
+@EXAMPLES
+def test_two_branches_of_one_history(versions: list[Any], data: st.DataObject) -> None:
+    """Branches share streams until one of them finds its next number taken."""
+    shop = Shop()
+    manifest_, slots, trunk, _ = shop.save(made(versions[0]))
+    lines = {0: trunk, 1: trunk}
+    rows = [(versions[0], manifest_, slots)]
+    for value in versions[1:]:
+        line = data.draw(st.sampled_from([0, 1]))
+        node = made(value, lines[line].tree)
+        manifest_, slots, lines[line], _ = shop.save(node, lines[line])
+        rows.append((value, manifest_, slots))
+    for value, manifest_, slots in rows:
+        assert CODEC.pack(build(CODEC, shop.load(manifest_, slots).tree)) == CODEC.pack(value)
+
+
+@given(lists, st.lists(st.lists(elements, min_size=1, max_size=3), min_size=1, max_size=5), st.booleans())
+@EXAMPLES
+def test_appending_is_the_same_as_saving(start: list[Any], tails: list[list[Any]], cold: bool) -> None:
+    shop = Shop()
+    state = {"x": {"m": list(start)}, "n": 1}
+    data, slots, base, _ = shop.save(made(state))
+    for tail in tails:
+        base = shop.load(data, slots) if cold else base
+        node = grafted(CODEC, CODEC.encoder(), base.tree, ("x", "m"), tuple(tail))
+        state["x"]["m"].extend(tail)  # type: ignore[index]
+        assert node.hash == made(state).hash
+        data, slots, base, _ = shop.save(node, base)
+        assert CODEC.pack(build(CODEC, shop.load(data, slots).tree)) == CODEC.pack(state)
+
+
+# what an edit costs
+
+
+def _texts(count: int, size: int = 500) -> list[str]:
+    return [random.Random(i).randbytes(size // 2).hex() for i in range(count)]
+
+
+def _table(count: int) -> dict[str, Any]:
+    return {f"key {i}": [i, float(i), f"value {i}"] for i in range(count)}
+
+
+def _put(items: list[Any], at: int, *new: Any) -> list[Any]:
+    return [*items[:at], *new, *items[at + len(new) :]]
+
+
+BIG = _texts(2000)
+FLOATS = [i * 0.5 for i in range(200_000)]
+TEXT = random.Random(7).randbytes(1_500_000).hex()
+TABLE = _table(10_000)
+DOCUMENTS = _texts(5, 200_000)
+SMALL_EDITS: dict[str, tuple[Any, Any, int]] = {
+    "append": (BIG, [*BIG, "x" * 300], 300),
+    "edit the middle": (BIG, _put(BIG, 1000, "y" * 300), 300),
+    "insert in the middle": (BIG, [*BIG[:1000], "z" * 300, *BIG[1000:]], 300),
+    "trim the front": (BIG, BIG[100:], 0),
+    "truncate": (BIG, BIG[:1900], 0),
+    "swap halves": (BIG, [*BIG[1000:], *BIG[:1000]], 0),
+    "sliding window": (BIG, [*BIG[1:], "new" * 100], 300),
+    "summarise the first hundred": (BIG, ["summary", *BIG[100:]], 7),
+    "edit first": (BIG, _put(BIG, 0, "a"), 1),
+    "edit last": (BIG, _put(BIG, 1999, "b"), 1),
+    "one float of many": (FLOATS, _put(FLOATS, 77_777, 0.25), 9),
+    "a float inserted": (FLOATS, [*FLOATS[:50_000], 0.1, *FLOATS[50_000:]], 9),
+    "one key of many": (TABLE, {**TABLE, "key 5000": None}, 10),
+    "a key removed": (TABLE, {k: v for k, v in TABLE.items() if k != "key 17"}, 0),
+    "a key added": (TABLE, {**TABLE, "new": 1}, 5),
+    "an element of 64 KiB and more": (DOCUMENTS, [*DOCUMENTS, "x"], 1),
+    "equal elements": (["same"] * 50_000, ["same"] * 50_001, 5),
+    "equal elements and one other": ([0] * 50_000, [*[0] * 25_000, 1, *[0] * 25_000], 1),
+    "nothing": (BIG, list(BIG), 0),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "changed"), SMALL_EDITS.values(), ids=SMALL_EDITS)
+@pytest.mark.parametrize("shape", ["alone", "beside", "below", "tuple"])
+def test_a_small_edit_costs_little(before: Any, after: Any, changed: int, shape: str) -> None:
+    wrap = {
+        "alone": lambda value: {"v": value},
+        "beside": lambda value: {"other": BIG[:500], "v": value, "n": len(value)},
+        "below": lambda value: {"a": {"b": {"v": value, "k": 1}}},
+        "tuple": lambda value: {"v": tuple(value) if isinstance(value, list) else value},
+    }[shape]
+    costs = play([wrap(before), wrap(after)])
+    assert costs[1] <= 8192 + 4 * changed
+
+
+TEXT_EDITS: dict[str, tuple[Any, int]] = {
+    "changed": (TEXT[:1_000_000] + "X" + TEXT[1_000_001:], 1),
+    "inserted": (TEXT[:1_000_000] + "X" + TEXT[1_000_000:], 1),
+    "appended": (TEXT + "X" * 100, 100),
+    "cut": (TEXT[:2_000_000], 0),
+    "trimmed": (TEXT[100:], 0),
+}
+
+
+@pytest.mark.parametrize(("after", "changed"), TEXT_EDITS.values(), ids=TEXT_EDITS)
+@pytest.mark.parametrize("encoded", [False, True], ids=["str", "bytes"])
+def test_an_edit_of_a_long_text_costs_a_few_slices(after: str, changed: int, encoded: bool) -> None:
+    versions: list[Any] = [TEXT, after]
+    if encoded:
+        versions = [text.encode() for text in versions]
+    costs = play([{"t": version} for version in versions])
+    assert costs[1] <= 3 * SLICE + 4 * changed
+
+
+def test_a_long_history_keeps_its_manifests_small() -> None:
+    """Two growing lists, a changing field, 1,500 saves: manifests must not grow with the history."""
+    left: list[str] = []
+    right: list[str] = []
+    versions = []
+    for number in range(1500):
+        (left if number % 3 else right).append(f"message {number} " * 10)
+        if number % 10 == 9:
+            versions.append({"left": list(left), "right": list(right), "n": number})
+    costs = play(versions, forget=7)
+    assert max(costs[-20:]) < 6000
+
+
+@pytest.mark.parametrize("keys", [64, 65, 200, 5000])
+def test_a_wide_record_of_large_values(keys: int) -> None:
+    """A skeleton above 4 KiB is pages itself; a change in one field costs a page of it."""
+    state = {f"field {i}": ["x" * 300] * 20 for i in range(keys)}
+    changed = {**state, "field 7": [*["x" * 300] * 20, "more"]}
+    costs = play([state, changed, {**changed, "field 8": None}])
+    assert max(costs[1:]) <= 16_384
+
+
+@pytest.mark.parametrize("size", [*range(4080, 4110), SLICE - 5, SLICE - 1, SLICE, SLICE + 1])
+def test_sizes_round_the_limits(size: int) -> None:
+    """Inline or not follows from the value alone, whatever was there before."""
+    values = ["x" * size, b"x" * size, [1] * size, ["x" * (size // 4)] * 4, {"k": "x" * size}]
+    for value in values:
+        for before in (None, "y" * 10_000, ["y"] * 10_000, {"k": "y" * 10_000}):
+            play([{"v": before}, {"v": value}])
+            play([before, value])
