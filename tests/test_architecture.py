@@ -26,14 +26,14 @@ PACKAGE = "lastgood"
 # Lowest first. A module imports from its own layer and from those below it. A package stands for
 # all its modules. `__init__` is the front: what users import, above all operations.
 LAYERS = {
-    "values": "arguments errors ids model paths",
-    "algorithms": """building checkpoints codec commits integrity manifest pages
+    "values": "errors ids model paths",
+    "algorithms": """arguments building checkpoints codec commits integrity manifest pages
         removal_rules rows rules run_rules splitting tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
-    "operations": "client core opening runs",
+    "operations": "client core opening operations runs",
     "front": "__init__",
-    "edges": "cli demo testing",
+    "edges": "cli testing",
 }
 
 WORKERS = ("driver", "backends", "testing", "cli")
@@ -44,7 +44,7 @@ CONFINED_IMPORTS = {
     **dict.fromkeys(
         ["_thread", "asyncio", "concurrent", "queue", "selectors", "threading"], WORKERS
     ),
-    **dict.fromkeys(["multiprocessing", "subprocess"], ("testing", "cli", "demo")),
+    **dict.fromkeys(["multiprocessing", "subprocess"], ("testing", "cli")),
     **dict.fromkeys(["dill", "marshal", "pickle", "shelve"], NOWHERE),
 }
 

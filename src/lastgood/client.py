@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from lastgood import arguments, operations
 from lastgood.backend import Listing
@@ -38,6 +38,15 @@ SAVE_OPTIONS = frozenset(
     "agent_id execution_state framework session_id parent_id context step_index step_name "
     "ttl_seconds branch on_conflict checkpoint_id metadata".split()
 )
+
+
+class RunOptions(TypedDict, total=False):
+    """How a run is entered, besides its thread and its initial state."""
+
+    agent_id: str
+    branch: str | None
+    expect: Expect | None
+    ttl_seconds: float | timedelta | None
 
 
 class Client(Opener):
@@ -185,35 +194,22 @@ class Client(Opener):
     @overload
     def run(
         self,
-        session_id: str | None = None,
+        session_id: str | None = ...,
         *,
-        agent_id: str = "agent",
-        initial: Callable[[], S],
-        branch: str | None = None,
-        expect: Expect | None = None,
-        ttl_seconds: float | timedelta | None = None,
+        initial: dict[str, Any] | Callable[[], dict[str, Any]],
+        **how: Unpack[RunOptions],
+    ) -> Run[dict[str, Any]]: ...
+    @overload
+    def run(
+        self, session_id: str | None = ..., *, initial: Callable[[], S], **how: Unpack[RunOptions]
     ) -> Run[S]: ...
     @overload
     def run(
-        self,
-        session_id: str | None = None,
-        *,
-        agent_id: str = "agent",
-        initial: S,
-        branch: str | None = None,
-        expect: Expect | None = None,
-        ttl_seconds: float | timedelta | None = None,
+        self, session_id: str | None = ..., *, initial: S, **how: Unpack[RunOptions]
     ) -> Run[S]: ...
     @overload
     def run(
-        self,
-        session_id: str | None = None,
-        *,
-        agent_id: str = "agent",
-        initial: None = None,
-        branch: str | None = None,
-        expect: Expect | None = None,
-        ttl_seconds: float | timedelta | None = None,
+        self, session_id: str | None = ..., *, initial: None = ..., **how: Unpack[RunOptions]
     ) -> Run[Any]: ...
     def run(
         self,
@@ -336,35 +332,22 @@ class BlockingClient(Opener):
     @overload
     def run(
         self,
-        session_id: str | None = None,
+        session_id: str | None = ...,
         *,
-        agent_id: str = "agent",
-        initial: Callable[[], S],
-        branch: str | None = None,
-        expect: Expect | None = None,
-        ttl_seconds: float | timedelta | None = None,
+        initial: dict[str, Any] | Callable[[], dict[str, Any]],
+        **how: Unpack[RunOptions],
+    ) -> BlockingRun[dict[str, Any]]: ...
+    @overload
+    def run(
+        self, session_id: str | None = ..., *, initial: Callable[[], S], **how: Unpack[RunOptions]
     ) -> BlockingRun[S]: ...
     @overload
     def run(
-        self,
-        session_id: str | None = None,
-        *,
-        agent_id: str = "agent",
-        initial: S,
-        branch: str | None = None,
-        expect: Expect | None = None,
-        ttl_seconds: float | timedelta | None = None,
+        self, session_id: str | None = ..., *, initial: S, **how: Unpack[RunOptions]
     ) -> BlockingRun[S]: ...
     @overload
     def run(
-        self,
-        session_id: str | None = None,
-        *,
-        agent_id: str = "agent",
-        initial: None = None,
-        branch: str | None = None,
-        expect: Expect | None = None,
-        ttl_seconds: float | timedelta | None = None,
+        self, session_id: str | None = ..., *, initial: None = ..., **how: Unpack[RunOptions]
     ) -> BlockingRun[Any]: ...
     def run(
         self,

@@ -85,7 +85,11 @@ class RunRow(NamedTuple):
 
 
 class CheckpointRow(NamedTuple):
-    """One immutable snapshot without its pages. Only `parent_gone` ever changes."""
+    """One immutable snapshot without its pages.
+
+    Only `parent_gone` and `fallback` ever change: when the parent is removed, `fallback` takes over
+    what the parent itself followed, so the way back is never a guess.
+    """
 
     thread: int
     seq: int
@@ -95,6 +99,7 @@ class CheckpointRow(NamedTuple):
     parent: bytes
     parent_digest: bytes
     parent_gone: int
+    fallback: bytes
     step: int
     step_name: str | None
     framework: str
@@ -120,6 +125,11 @@ class CheckpointRow(NamedTuple):
     def chained(self, agent: str) -> bytes:
         """The digest that this row must carry."""
         return chained_digest(self.checksum(agent), self.expires_at, self.parent_digest)
+
+    @property
+    def before(self) -> bytes:
+        """The nearest ancestor that was not removed."""
+        return self.fallback if self.parent_gone else self.parent
 
     def expired(self, now: int) -> bool:
         return self.expires_at is not None and self.expires_at <= now

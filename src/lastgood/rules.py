@@ -141,7 +141,7 @@ class Save:
         name = self._name(found)
         if self.takeover:
             parent = self._parent(found)
-            return Line(parent, aside if found.head else name, current=True)
+            return Line(parent, aside if found.tip else name, current=True)
         if self.parent is HEAD:
             return Line(found.tip, name, current=found.lane is None)
         if self.parent is None:
@@ -150,7 +150,7 @@ class Save:
 
     def _root(self, found: Found, name: str, aside: str) -> Line:
         """Start a lane, or start it over: the old line stays, the new root becomes current."""
-        if found.head is None:
+        if found.tip is None:
             return Line(None, name, current=True)
         if self.on_conflict == "reject":
             raise self._stale(found, None)
@@ -184,7 +184,7 @@ class Save:
         return row
 
     def _no_parent(self, found: Found, parent: bytes) -> Exception:
-        if found.thread is not None and (not found.thread.live or found.thread.incarnation > 1):
+        if found.thread is not None and (found.live is None or _is_older(parent, found.live)):
             return deleted(self.thread)
         return CheckpointNotFoundError(
             f"parent_id {show_id(parent)} does not exist in thread {self.thread!r}.",
@@ -218,6 +218,7 @@ class Save:
             parent=parent.id if parent else b"",
             parent_digest=parent.digest if parent else b"",
             parent_gone=0,
+            fallback=b"",
             step=draft.step if draft.step is not None else parent.step + 1 if parent else 0,
             step_name=draft.step_name,
             framework=draft.framework,
@@ -239,11 +240,18 @@ class Save:
         return row._replace(digest=row.chained(draft.agent))
 
 
+def _is_older(id: bytes, thread: ThreadRow) -> bool:
+    """Whether an id was made before this incarnation: it is of the one that was deleted."""
+    return thread.incarnation > 1 and int.from_bytes(id[:6]) * 1000 < thread.created_at
+
+
 def _plan(draft: Draft, found: Found, *, fresh: bool) -> Plan:
     tree = draft.tree
     if isinstance(tree, CheckpointRow):
         return Plan(tree.manifest, read_slots(tree.slots))
-    if draft.stored is not None and draft.base not in found.rows:
+    base = found.rows.get(draft.base)
+    here = base is not None and found.live is not None and base.thread == found.live.thread
+    if draft.stored is not None and not here:
         return manifest.plan(detached(tree), None, found.large)
     return manifest.plan(tree, draft.stored, found.large, fresh=fresh)
 

@@ -38,7 +38,7 @@ class Enter:
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         self._check(found)
-        first = self.initial if found.head is None else None
+        first = self.initial if found.tip is None else None
         writes = first.decide(found, taken) if first else self._existing(found)
         assert writes.thread is not None
         lane = writes.lane or found.lane
@@ -49,12 +49,12 @@ class Enter:
 
     def _check(self, found: Found) -> None:
         where = f"{self.thread}/{self.agent}"
-        if self.expect == "new" and found.head is not None:
+        if self.expect == "new" and found.tip is not None:
             raise CheckpointConflictError(
-                f"{where} has checkpoints already (newest @{found.head.seq}).",
+                f"{where} has checkpoints already (newest @{found.tip.seq}).",
                 hint='Use another session_id, or leave expect="new" out to go on with it.',
             )
-        if self.expect == "existing" and found.head is None:
+        if self.expect == "existing" and found.tip is None:
             raise CheckpointNotFoundError(
                 f"{where} has no checkpoint to go on from.",
                 hint='Check the id, or leave expect="existing" out to begin it.',

@@ -88,7 +88,7 @@ class Run(Generic[S]):
         place, core = self._place, self._core
         scope = Scope(core.tenant, place.session_id, place.agent_id, place.branch)
         found = await self._driver.run(core.backend.look(scope))
-        first = self._first_save() if found.head is None and self._initial is not None else None
+        first = self._first_save() if found.tip is None and self._initial is not None else None
         enter = Enter(
             tenant=core.tenant,
             thread=place.session_id,

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -66,9 +67,15 @@ def driver() -> Callable[..., Any]:
             str(Path(__file__).with_name(f"{script}.py")),
             json.dumps(options),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
-        return json.loads(done.stdout)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, start_new_session=True, **pipes) as process:
+            try:
+                told, complaints = process.communicate()
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)  # the driver and its children
+                raise
+        assert process.returncode == 0, f"{command}\n{complaints}"
+        return json.loads(told)
 
     return run
 

@@ -39,7 +39,10 @@ class Child:
 
 
 def fork(work: Callable[[Tell], Any]) -> Child:
-    """Run `work` in a child. A line is in the pipe, whole, when `tell` returns."""
+    """Run `work` in a child. A line is in the pipe, whole, when `tell` returns.
+
+    When the parent is gone, the pipe is broken and the child ends at its next line.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
@@ -50,13 +53,15 @@ def fork(work: Callable[[Tell], Any]) -> Child:
     def tell(line: str) -> None:
         os.write(writing, f"{line}\n".encode())
 
+    code = 1
     try:
         work(tell)
+        code = 0
     except BaseException as error:
-        tell(f"ERROR {type(error).__name__}: {error}".replace("\n", " "))
         traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+        tell(f"ERROR {type(error).__name__}: {error}".replace("\n", " "))
+    finally:
+        os._exit(code)  # whatever happens, a child never goes on with its parent's work
 
 
 def drive(work: Callable[..., dict[str, Any]]) -> None:

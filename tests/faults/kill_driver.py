@@ -19,6 +19,8 @@ from lastgood.testing.faults.store import fingerprint, view, whole_log
 
 ROTATE = 8
 """A new file after so many kills, so that the last check does not cost more than the first."""
+NEAR = 3
+"""So many states before each kill are read at once; all of them when the file is done with."""
 
 
 def write_forever(path: str, writer: str, first: int, tell: Tell) -> None:
@@ -82,20 +84,21 @@ class Hunt:
 
     def _look(self, told: list[list[str]]) -> None:
         intents = set()
-        acked: dict[str, tuple[str, str]] = {}
+        newest: dict[str, tuple[str, str]] = {}
         for lines in told:
             words = [line.split() for line in lines]
-            acked |= {w[1]: (w[2], w[3]) for w in words if w[0] == "ACK"}
+            acked = {w[1]: (w[2], w[3]) for w in words if w[0] == "ACK"}
+            self.acked |= acked
+            newest |= list(acked.items())[-NEAR:]
             intents |= {w[1] for w in words[-1:] if w[0] == "INTENT"}
             self.problems += [f"kill {self.kills}: {x}" for x in lines if x.startswith("ERROR")]
-        self.acked |= acked
         client = BlockingClient.sqlite(self.path)
         present = self._present(client)
         surplus = present - self.acked.keys() - self.unsure
         if not surplus <= intents:
             self.problems.append(f"kill {self.kills}: {surplus - intents} appeared from nowhere")
         self.unsure |= surplus
-        self.problems += [f"kill {self.kills}: {wrong}" for wrong in self._wrongs(client, acked)]
+        self.problems += [f"kill {self.kills}: {wrong}" for wrong in self._wrongs(client, newest)]
         client.close()
 
     def _present(self, client: BlockingClient) -> set[str]:

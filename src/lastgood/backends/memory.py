@@ -201,8 +201,8 @@ class MemoryWriter(MemoryTables):
     def _remove(self, row: CheckpointRow) -> None:
         for columns in list(self.shelves.checkpoints[row.thread].values()):
             child = unsealed(CheckpointRow, columns)
-            if child.parent == row.id:
-                self._put(child._replace(parent_gone=1))
+            if row.id in (child.parent, child.fallback):
+                self._put(child._replace(parent_gone=1, fallback=row.before))
         del self.shelves.checkpoints[row.thread][row.seq]
         del self.shelves.ids[row.id][row.thread]
 

@@ -17,9 +17,14 @@ prefix `lastgood_`, so that an application may keep its own tables in the same f
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from typing import Any
 
-from lastgood.errors import BackendConnectionError, IncompatibleCheckpointError
+from lastgood.errors import (
+    BackendConnectionError,
+    CheckpointIntegrityError,
+    IncompatibleCheckpointError,
+)
 from lastgood.integrity import seal
 
 FORMAT = 1
@@ -51,9 +56,9 @@ CREATE TABLE lastgood_run (
 CREATE TABLE lastgood_checkpoint (
     key INTEGER PRIMARY KEY, id BLOB NOT NULL, lane INTEGER NOT NULL, branch TEXT NOT NULL,
     parent BLOB NOT NULL, parent_digest BLOB NOT NULL, parent_gone INTEGER NOT NULL,
-    step INTEGER NOT NULL, step_name TEXT, framework TEXT NOT NULL, created_at INTEGER NOT NULL,
-    ttl REAL, expires_at INTEGER, context BLOB NOT NULL, metadata BLOB NOT NULL,
-    target TEXT, schema TEXT, source_lane INTEGER, losses BLOB NOT NULL, root BLOB NOT NULL,
+    fallback BLOB NOT NULL, step INTEGER NOT NULL, step_name TEXT, framework TEXT NOT NULL,
+    created_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER, context BLOB NOT NULL,
+    metadata BLOB NOT NULL, target TEXT, schema TEXT, source_lane INTEGER, losses BLOB NOT NULL, root BLOB NOT NULL,
     digest BLOB NOT NULL, size INTEGER NOT NULL, manifest BLOB NOT NULL, slots BLOB NOT NULL,
     seal BLOB NOT NULL);
 CREATE INDEX lastgood_checkpoint_id ON lastgood_checkpoint (id);
@@ -87,6 +92,15 @@ FOREIGN = (
 def stamp(micros: int) -> str:
     """A time as kept in the meta table, with its own check value."""
     return f"{micros} {seal('newest', (micros,)).hex()}"
+
+
+@lru_cache(maxsize=8)
+def read_stamp(text: object) -> int:
+    """The time behind a stamp; raises CheckpointIntegrityError if it was changed."""
+    value = str(text).partition(" ")[0]
+    if not value.isdecimal() or stamp(int(value)) != text:
+        raise CheckpointIntegrityError("the time stamp of the store is damaged.")
+    return int(value)
 
 
 def prepare(connection: Any, label: str, *, patience: float) -> None:

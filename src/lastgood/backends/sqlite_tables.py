@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lastgood.backend import Census, Extents, Listing, Located, ThreadEntry
-from lastgood.backends.sqlite_schema import PAGE_SIZE, stamp
+from lastgood.backends.sqlite_schema import PAGE_SIZE, read_stamp
 from lastgood.backends.tables import Line, Tables
 from lastgood.commits import Scope
 from lastgood.errors import CheckpointIntegrityError
@@ -78,7 +78,8 @@ _PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key"
 
 _LINE = (
     f"SELECT {_prefixed('t', ThreadRow)}, {_prefixed('l', LaneRow)}, {_prefixed('b', BranchRow)},"
-    f" c.key >> 32, c.key & {LOW}, {', '.join(f'c.{name}' for name in COLUMNS[CheckpointRow][2:])}"
+    f" c.key >> 32, c.key & {LOW}, {', '.join(f'c.{name}' for name in COLUMNS[CheckpointRow][2:])},"
+    " (SELECT value FROM lastgood_meta WHERE name = 'newest')"
     " FROM lastgood_thread t"
     " JOIN lastgood_lane l ON l.thread = t.thread AND l.agent = ?"
     " JOIN lastgood_branch b ON b.thread = t.thread AND b.lane = l.number"
@@ -96,16 +97,20 @@ class SqliteTables(Tables):
 
     def __init__(self, connection: Any, clock: int) -> None:
         self.connection = connection
-        self.newest = self._newest()
-        self.clock = max(clock, self.newest)
+        self._host_clock = clock
+        self._stamp: object = None
 
-    def _newest(self) -> int:
-        """The latest time of any change, to a second: the clock is not believed behind it."""
-        (text,) = self.connection.execute(_NEWEST).fetchone() or ("",)
-        value, _, check = str(text).partition(" ")
-        if not value.isdecimal() or stamp(int(value)) != text:
-            raise CheckpointIntegrityError(f"the time stamp of the store is damaged ({check}).")
-        return int(value)
+    @property
+    def newest(self) -> int:
+        """The latest time of any change, to a second."""
+        if self._stamp is None:
+            (self._stamp,) = self.connection.execute(_NEWEST).fetchone() or ("",)
+        return read_stamp(self._stamp)
+
+    @property
+    def clock(self) -> int:  # type: ignore[override]
+        """The host's clock, which is not believed where it is behind the newest change."""
+        return max(self._host_clock, self.newest)
 
     def one(self, cls: type[R], statement: str, *values: object) -> R | None:
         """At most one row."""
@@ -122,11 +127,12 @@ class SqliteTables(Tables):
         found = self.connection.execute(_LINE, names).fetchone()
         if found is None:
             return super().line(scope)
+        self._stamp = found[-1]
         return Line(
             unsealed(ThreadRow, found[:_LANE_AT]),
             unsealed(LaneRow, found[_LANE_AT:_BRANCH_AT]),
             unsealed(BranchRow, found[_BRANCH_AT:_HEAD_AT]),
-            unsealed(CheckpointRow, found[_HEAD_AT:]),
+            unsealed(CheckpointRow, found[_HEAD_AT:-1]),
         )
 
     def thread(self, tenant: str, name: str) -> ThreadRow | None:

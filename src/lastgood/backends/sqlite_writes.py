@@ -125,16 +125,18 @@ class SqliteWriter(SqliteTables):
         low = row.thread << 32
         children = self.all(
             CheckpointRow,
-            f"{SELECT_CHECKPOINT} key BETWEEN ? AND ? AND parent = ?",
+            f"{SELECT_CHECKPOINT} key BETWEEN ? AND ? AND (parent = ? OR fallback = ?)",
             low,
             low | LOW,
             row.id,
+            row.id,
         )
         for child in children:
-            marked = child._replace(parent_gone=1)
+            marked = child._replace(parent_gone=1, fallback=row.before)
             self.connection.execute(
-                "UPDATE lastgood_checkpoint SET parent_gone = 1, seal = ? WHERE key = ?",
-                (sealed(marked)[-1], low | child.seq),
+                "UPDATE lastgood_checkpoint SET parent_gone = 1, fallback = ?, seal = ?"
+                " WHERE key = ?",
+                (row.before, sealed(marked)[-1], low | child.seq),
             )
         self.connection.execute("DELETE FROM lastgood_checkpoint WHERE key = ?", (low | row.seq,))
 

@@ -99,7 +99,7 @@ class Tables(ABC):
             rows=rows,
             agents=self._agents(thread, lane, rows.values()),
             large=self.large(thread.thread, scope.large) if scope.large else {},
-            fallbacks=self._fallbacks(thread, scope.heads_at, now) if scope.heads_at else (),
+            fallbacks=self._fallbacks(thread, scope.heads_at) if scope.heads_at else (),
         )
 
     def line(self, scope: Scope) -> Line:
@@ -155,29 +155,25 @@ class Tables(ABC):
     def nearest_live(self, row: CheckpointRow | None, now: int) -> CheckpointRow | None:
         """The row, or its nearest ancestor in the lane that is not over its time."""
         while row is not None and row.expired(now):
-            row = self._before(row, now)
+            row = self._before(row)
         return row
 
-    def _before(self, row: CheckpointRow, now: int) -> CheckpointRow | None:
-        """The parent in the same lane; over a gap, the newest live row before it on the branch."""
-        parent = self.checkpoint(row.thread, row.parent) if row.parent else None
-        if parent is not None:
-            return parent if parent.lane == row.lane else None
-        if not row.parent:
+    def _before(self, row: CheckpointRow) -> CheckpointRow | None:
+        """The nearest ancestor that is there, if it is in the same lane."""
+        if not row.before:
             return None
-        if not row.parent_gone:
+        found = self.checkpoint(row.thread, row.before)
+        if found is None:
             raise CheckpointIntegrityError(
-                f"the parent of checkpoint {row.label}, {row.parent.hex()}, is missing."
+                f"checkpoint {row.before.hex()}, which {row.label} follows, is missing."
             )
-        session = Listing(thread="", branch=row.branch, before=row.seq, limit=1)
-        older = self.scan(row.thread, row.lane, session, now)
-        return older[0] if older else None
+        return found if found.lane == row.lane else None
 
-    def _fallbacks(self, thread: ThreadRow, id: bytes, now: int) -> Fallbacks:
+    def _fallbacks(self, thread: ThreadRow, id: bytes) -> Fallbacks:
         row = self.checkpoint(thread.thread, id)
         if row is None:
             return ()
-        before = self._before(row, now)
+        before = self._before(row)
         return tuple((b, before) for b in self.audited_branches(thread) if b.head == id)
 
     def _agents(

@@ -21,7 +21,7 @@ import pytest
 
 from lastgood import LastgoodError
 from lastgood.client import BlockingClient, Client
-from lastgood.commits import Found, Scope, Writes
+from lastgood.commits import NOTHING, Found, Scope, Taken, Writes
 from lastgood.testing.cases import case
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, core_of, driven, headers
@@ -254,7 +254,7 @@ class Explosive:
 
     scope = Scope("default", "explosive")
 
-    def decide(self, found: Found, *, fresh: bool) -> Writes:  # noqa: ARG002
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         raise ZeroDivisionError
 
 

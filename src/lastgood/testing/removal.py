@@ -275,6 +275,18 @@ async def deleting_a_thread(store: Store) -> None:
     assert [h.checkpoint_id for h in await headers(client, "s")] == [found.checkpoint_id]
 
 
+@case("S39", each={"small": "00000000-0000-4000-8000-000000000001", "large": "ffffffff" * 4})
+async def a_late_writer_with_a_chosen_id(store: Store, chosen: str) -> None:
+    """What its parent's id looks like makes no difference, nor do the clocks."""
+    client = store.client()
+    parent = await save(client, "s", {"n": 1}, checkpoint_id=chosen)
+    store.harness.time.shift = -5000.0
+    await client.delete("s")
+    await save(client, "s", {"n": 2})
+    with pytest.raises(ThreadDeletedError):
+        await save(client, "s", {"n": 3}, parent_id=parent)
+
+
 @case("S39")
 async def an_id_that_lives_again(store: Store) -> None:
     """Writers with a cache full of the old life store the new one whole."""
