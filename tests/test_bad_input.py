@@ -29,7 +29,11 @@ Call = Callable[[BlockingClient, Any], object]
 
 @pytest.fixture(params=["sqlite", "memory"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingClient]:
-    made = BlockingClient.memory() if request.param == "memory" else BlockingClient.sqlite(tmp_path / "x.db")
+    made = (
+        BlockingClient.memory()
+        if request.param == "memory"
+        else BlockingClient.sqlite(tmp_path / "x.db")
+    )
     with made:
         yield made
         assert len(made.threads()) == 0, "something was written"
@@ -100,7 +104,11 @@ BAD_OPTIONS: dict[str, tuple[Call, Any, type[Exception]]] = {
     "ttl negative": (lambda c, v: c.save("a", execution_state={}, ttl_seconds=v), -5, ValueError),
     "ttl text": (lambda c, v: c.save("a", execution_state={}, ttl_seconds=v), "5", TypeError),
     "ttl True": (lambda c, v: c.save("a", execution_state={}, ttl_seconds=v), True, TypeError),
-    "ttl infinite": (lambda c, v: c.save("a", execution_state={}, ttl_seconds=v), float("inf"), ValueError),
+    "ttl infinite": (
+        lambda c, v: c.save("a", execution_state={}, ttl_seconds=v),
+        float("inf"),
+        ValueError,
+    ),
     "step text": (lambda c, v: c.save("a", execution_state={}, step_index=v), "1", TypeError),
     "step negative": (lambda c, v: c.save("a", execution_state={}, step_index=v), -1, ValueError),
     "step huge": (lambda c, v: c.save("a", execution_state={}, step_index=v), 10**30, ValueError),
@@ -114,11 +122,19 @@ BAD_OPTIONS: dict[str, tuple[Call, Any, type[Exception]]] = {
     "metadata list": (lambda c, v: c.save("a", execution_state={}, metadata=v), [1], TypeError),
     "context text": (lambda c, v: c.save("a", execution_state={}, context=v), "x", TypeError),
     "filter list": (lambda c, v: c.log("s", metadata=v), [1], TypeError),
-    "on_conflict": (lambda c, v: c.save("a", execution_state={}, on_conflict=v), "fork", ValueError),
+    "on_conflict": (
+        lambda c, v: c.save("a", execution_state={}, on_conflict=v),
+        "fork",
+        ValueError,
+    ),
     "expect": (lambda c, v: c.run("s", expect=v), "old", ValueError),
     "no checkpoint": (lambda c, v: c.put(v), {"checkpoint_id": "x"}, TypeError),
     "unknown option": (lambda c, v: BlockingClient.memory(**v), {"tenent": "x"}, TypeError),
-    "unknown policy": (lambda c, v: BlockingClient.memory(on_unserializable=v), "ignore", ValueError),
+    "unknown policy": (
+        lambda c, v: BlockingClient.memory(on_unserializable=v),
+        "ignore",
+        ValueError,
+    ),
     "unknown address": (lambda c, v: BlockingClient.open(v), "mysql://x", ValueError),
     "no address": (lambda c, v: BlockingClient.open(v), None, ValueError),
 }
@@ -251,7 +267,10 @@ def test_a_coroutine_in_words() -> None:
 
 
 def test_a_moved_head_in_words(tmp_path: Path) -> None:
-    with BlockingClient.memory() as client, client.run("order-42", agent_id="payments", initial={}) as run:
+    with (
+        BlockingClient.memory() as client,
+        client.run("order-42", agent_id="payments", initial={}) as run,
+    ):
         client.save("payments", execution_state={}, session_id="order-42")
         with pytest.raises(StaleWriterError) as caught:
             run.save({})
@@ -304,7 +323,8 @@ def test_langgraphs_database(
         " checkpoint_id TEXT NOT NULL, task_id TEXT NOT NULL, idx INTEGER NOT NULL,"
         " channel TEXT NOT NULL, type TEXT, value BLOB,"
         " PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx))",
-        "INSERT INTO checkpoints (thread_id, checkpoint_id) VALUES ('1', 'a'), ('2', 'b'), ('3', 'c'), ('3', 'd')",
+        "INSERT INTO checkpoints (thread_id, checkpoint_id)"
+        " VALUES ('1', 'a'), ('2', 'b'), ('3', 'c'), ('3', 'd')",
     )
     client = BlockingClient.sqlite("agent.db")
     with unchanged(tmp_path / "agent.db"), pytest.raises(IncompatibleCheckpointError) as caught:

@@ -24,7 +24,9 @@ from lastgood.tree import Node, detached
 
 CODEC = Codec()
 EXAMPLES = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -36,7 +38,9 @@ class Shop:
     large: dict[bytes, Spot] = field(default_factory=dict)
     streams: int = 0
 
-    def save(self, node: Node, base: Stored | None = None) -> tuple[bytes, tuple[Slot, ...], Stored, int]:
+    def save(
+        self, node: Node, base: Stored | None = None
+    ) -> tuple[bytes, tuple[Slot, ...], Stored, int]:
         found = {d: self.large[d] for d in manifest.large_pages(node) if d in self.large}
         plan = manifest.plan(node, base, found)
         if any(self._spot(plan.slots, part) in self.pages for part in plan.parts):
@@ -119,10 +123,14 @@ scalars = st.one_of(
     st.binary(max_size=50),
 )
 sizes = st.sampled_from([1, 20, 300, 1500, 5000, 70_000, 200_000])
-long_texts = st.builds(lambda n, seed: random.Random(seed).randbytes(n // 2).hex(), sizes, st.integers(0, 9))
+long_texts = st.builds(
+    lambda n, seed: random.Random(seed).randbytes(n // 2).hex(), sizes, st.integers(0, 9)
+)
 long_bytes = st.builds(lambda n, seed: random.Random(seed).randbytes(n), sizes, st.integers(0, 9))
 messages = st.fixed_dictionaries({"role": st.sampled_from("ab"), "content": long_texts})
-elements = st.one_of(scalars, long_texts, messages, st.lists(scalars, max_size=5), st.tuples(scalars, scalars))
+elements = st.one_of(
+    scalars, long_texts, messages, st.lists(scalars, max_size=5), st.tuples(scalars, scalars)
+)
 many = st.builds(
     lambda count, seed: [random.Random(seed + i).randbytes(150).hex() for i in range(count)],
     st.integers(0, 200),
@@ -130,7 +138,9 @@ many = st.builds(
 )
 lists = st.one_of(many, st.lists(elements, max_size=12))
 dicts = st.dictionaries(st.one_of(st.text(max_size=8), st.integers(0, 5)), elements, max_size=8)
-tables = st.builds(lambda count: {f"k{i}": "v" * (i % 90) for i in range(count)}, st.integers(0, 200))
+tables = st.builds(
+    lambda count: {f"k{i}": "v" * (i % 90) for i in range(count)}, st.integers(0, 200)
+)
 values = st.one_of(
     lists,
     dicts,
@@ -140,7 +150,9 @@ values = st.one_of(
     st.builds(tuple, lists),
     st.builds(deque, lists),
     st.builds(OrderedDict, tables),
-    st.sets(st.integers(0, 5000), max_size=60).map(lambda s: s | set(range(9000, 9000 + 30 * len(s)))),
+    st.sets(st.integers(0, 5000), max_size=60).map(
+        lambda s: s | set(range(9000, 9000 + 30 * len(s)))
+    ),
 )
 
 
@@ -159,7 +171,11 @@ def edited(draw: st.DrawFn, value: Any) -> Any:
 def _edited_list(draw: st.DrawFn, items: list[Any]) -> list[Any]:
     at = draw(st.integers(0, len(items)))
     new = draw(st.lists(elements, max_size=3))
-    edit = draw(st.sampled_from(["append", "insert", "set", "trim", "cut", "swap", "slide", "deep", "double"]))
+    edit = draw(
+        st.sampled_from(
+            ["append", "insert", "set", "trim", "cut", "swap", "slide", "deep", "double"]
+        )
+    )
     if edit == "deep" and items[at:]:
         items[at] = draw(edited(items[at]))
         return items
@@ -179,7 +195,17 @@ def _edited_list(draw: st.DrawFn, items: list[Any]) -> list[Any]:
 def _edited_text(draw: st.DrawFn, text: Any) -> Any:
     at, new = draw(st.integers(0, len(text))), draw(st.text("xyz", max_size=5))
     piece = new if isinstance(text, str) else new.encode()
-    return draw(st.sampled_from([text[:at] + piece + text[at:], text[:at], text[at:], text + piece, text[:at] + piece + text[at + len(piece) :]]))
+    return draw(
+        st.sampled_from(
+            [
+                text[:at] + piece + text[at:],
+                text[:at],
+                text[at:],
+                text + piece,
+                text[:at] + piece + text[at + len(piece) :],
+            ]
+        )
+    )
 
 
 def _edited_dict(draw: st.DrawFn, given: dict[Any, Any]) -> Any:
@@ -200,7 +226,11 @@ def _edited_dict(draw: st.DrawFn, given: dict[Any, Any]) -> Any:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Any]:
-    state: dict[str, Any] = {"a": draw(values), "b": draw(values), "deep": {"c": {"d": draw(values)}}}
+    state: dict[str, Any] = {
+        "a": draw(values),
+        "b": draw(values),
+        "deep": {"c": {"d": draw(values)}},
+    }
     versions = [state]
     for _ in range(draw(st.integers(1, 5))):
         key = draw(st.sampled_from(["a", "b", "deep", "all"]))
@@ -243,9 +273,15 @@ def test_two_branches_of_one_history(versions: list[Any], data: st.DataObject) -
         assert CODEC.pack(build(CODEC, shop.load(manifest_, slots).tree)) == CODEC.pack(value)
 
 
-@given(lists, st.lists(st.lists(elements, min_size=1, max_size=3), min_size=1, max_size=5), st.booleans())
+@given(
+    lists,
+    st.lists(st.lists(elements, min_size=1, max_size=3), min_size=1, max_size=5),
+    st.booleans(),
+)
 @EXAMPLES
-def test_appending_is_the_same_as_saving(start: list[Any], tails: list[list[Any]], cold: bool) -> None:
+def test_appending_is_the_same_as_saving(
+    start: list[Any], tails: list[list[Any]], cold: bool
+) -> None:
     shop = Shop()
     state = {"x": {"m": list(start)}, "n": 1}
     data, slots, base, _ = shop.save(made(state))
@@ -334,7 +370,7 @@ def test_an_edit_of_a_long_text_costs_a_few_slices(after: str, changed: int, enc
 
 
 def test_a_long_history_keeps_its_manifests_small() -> None:
-    """Two growing lists, a changing field, 1,500 saves: manifests must not grow with the history."""
+    """Two growing lists, a changing field, 1,500 saves: manifests stay small."""
     left: list[str] = []
     right: list[str] = []
     versions = []

@@ -166,23 +166,32 @@ def match_elements(
 
 
 class KnownLengths:
-    """For a body whose elements were just encoded one by one.
-
-    `first_new` is the index of the first element that was asked for: those before it stand in the
-    base as they are.
-    """
+    """For a body whose elements were just encoded one by one."""
 
     def __init__(self, lengths: list[int], base_size: int, base_count: int) -> None:
         self._lengths = lengths
         self._base = {0: 0, base_size: base_count}
-        self.first_new = len(lengths)
+        self._asked = (0, len(lengths))
 
     def __call__(self, offset: int) -> list[int]:
         known = self._base.get(offset)
         if known is None:
             known = bisect_left(list(accumulate(self._lengths)), offset) + 1
-        self.first_new = known
+        self._asked = (offset, known)
         return self._lengths[known:]
+
+    def new(self, matches: list[Match]) -> list[int]:
+        """The elements that a matching found nowhere in the base."""
+        offset, index = self._asked
+        found: list[int] = []
+        for match in matches:
+            if isinstance(match, New):
+                while offset < match.start:
+                    offset, index = offset + self._lengths[index], index + 1
+                while offset < match.end:
+                    found.append(index)
+                    offset, index = offset + self._lengths[index], index + 1
+        return found
 
 
 def scanned_lengths(body: bytes, skip: Skip) -> Lengths:

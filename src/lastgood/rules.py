@@ -19,12 +19,14 @@ from lastgood.errors import (
     ThreadDeletedError,
 )
 from lastgood.ids import show_id
+from lastgood.integrity import chained_digest, content_checksum
 from lastgood.manifest import Plan, Stored
 from lastgood.model import HEAD, INHERIT, MAIN, Sentinel
 from lastgood.rows import LIVE, BranchRow, CheckpointRow, LaneRow, ThreadRow, pack_slots, read_slots
 from lastgood.tree import Node, detached
 
 OnConflict = Literal["branch", "reject"]
+BEGIN_ANEW = "Stop this writer, or begin anew: a save without parent_id, or a new run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +186,14 @@ class Save:
         return row
 
     def _no_parent(self, found: Found, parent: bytes) -> Exception:
-        if found.thread is not None and (found.live is None or _is_older(parent, found.live)):
-            return deleted(self.thread)
+        shown = f"parent_id {show_id(parent)} does not exist in thread {self.thread!r}"
+        if found.thread is not None and (found.live is None or found.live.incarnation > 1):
+            return ThreadDeletedError(
+                f"{shown} any more: it was removed, or the thread was deleted and began anew.",
+                hint=BEGIN_ANEW,
+            )
         return CheckpointNotFoundError(
-            f"parent_id {show_id(parent)} does not exist in thread {self.thread!r}.",
-            hint="Leave parent_id out to go on from the head.",
+            f"{shown}.", hint="Leave parent_id out to go on from the head."
         )
 
     def _stale(self, found: Found, parent: CheckpointRow | None) -> StaleWriterError:
@@ -208,18 +213,38 @@ class Save:
     ) -> CheckpointRow:
         draft, parent = self.draft, line.parent
         ttl, expires_at = _expiry(draft, parent, found.now, thread)
-        copied = draft.tree if isinstance(draft.tree, CheckpointRow) else None
-        row = CheckpointRow(
+        root = draft.tree.root if isinstance(draft.tree, CheckpointRow) else draft.tree.hash
+        step = draft.step if draft.step is not None else parent.step + 1 if parent else 0
+        parent_id, parent_digest = (parent.id, parent.digest) if parent else (b"", b"")
+        checksum = content_checksum(
+            (
+                draft.id,
+                draft.agent,
+                parent_id,
+                step,
+                draft.step_name,
+                draft.framework,
+                draft.created_at,
+                ttl,
+                draft.context,
+                draft.metadata,
+                draft.target,
+                draft.schema,
+                draft.losses,
+            ),
+            root,
+        )
+        return CheckpointRow(
             thread=thread.thread,
             seq=thread.seq + 1,
             id=draft.id,
             lane=lane.number,
             branch=line.branch,
-            parent=parent.id if parent else b"",
-            parent_digest=parent.digest if parent else b"",
+            parent=parent_id,
+            parent_digest=parent_digest,
             parent_gone=0,
             fallback=b"",
-            step=draft.step if draft.step is not None else parent.step + 1 if parent else 0,
+            step=step,
             step_name=draft.step_name,
             framework=draft.framework,
             created_at=draft.created_at,
@@ -231,18 +256,12 @@ class Save:
             schema=draft.schema,
             source_lane=parent.lane if parent and self.takeover else None,
             losses=draft.losses,
-            root=copied.root if copied else draft.tree.hash,  # type: ignore[union-attr]
-            digest=b"",
+            root=root,
+            digest=chained_digest(checksum, expires_at, parent_digest),
             size=draft.tree.size,
             manifest=plan.manifest,
             slots=pack_slots(plan.slots),
         )
-        return row._replace(digest=row.chained(draft.agent))
-
-
-def _is_older(id: bytes, thread: ThreadRow) -> bool:
-    """Whether an id was made before this incarnation: it is of the one that was deleted."""
-    return thread.incarnation > 1 and int.from_bytes(id[:6]) * 1000 < thread.created_at
 
 
 def _plan(draft: Draft, found: Found, *, fresh: bool) -> Plan:
@@ -330,7 +349,7 @@ def deleted(thread: str) -> ThreadDeletedError:
     """The error for a writer that came too late."""
     return ThreadDeletedError(
         f"thread {thread!r} was deleted while this writer still held a part of it.",
-        hint="Stop this writer, or begin anew: a save without parent_id, or a new run.",
+        hint=BEGIN_ANEW,
     )
 
 

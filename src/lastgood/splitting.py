@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from lastgood import pages
-from lastgood.codec import Dropped, Encoder, Family, Shape, array_header, nested_token, skip
+from lastgood.codec import Codec, Dropped, Encoder, Family, Shape, array_header, nested_token, skip
 from lastgood.pages import SLICE, Chunk, Cut, Keep, Match, New
 from lastgood.tree import Fields, Fresh, Leaf, Node, Place, Sequence, cut_places
 
@@ -24,10 +25,10 @@ FIELDS = 64
 """A mapping of at most so many keys is taken apart by key, a larger one is a sequence of items."""
 
 Path = tuple[object, ...]
+_KEYS = Codec()
 
 
-@dataclass(frozen=True, slots=True)
-class _Site:
+class _Site(NamedTuple):
     """One value on its way into the tree: what it is, where it stands, what was there before."""
 
     encoder: Encoder
@@ -35,12 +36,8 @@ class _Site:
     shape: Shape
     path: Path
     base: Node | None
-
-    @property
-    def known(self) -> Sequence | None:
-        """The base, if its pages can be compared with this value's."""
-        fits = isinstance(self.base, Sequence) and self.base.family is self.shape.family
-        return self.base if fits else None  # type: ignore[return-value]
+    known: Sequence | None
+    """The base, if its pages can be compared with this value's."""
 
 
 def split(
@@ -54,7 +51,8 @@ def split(
     shape = encoder.shape(value, path)
     if isinstance(shape, Dropped):
         return shape
-    site = _Site(encoder, value, shape, path, base)
+    fits = isinstance(base, Sequence) and base.family is shape.family
+    site = _Site(encoder, value, shape, path, base, base if fits else None)  # type: ignore[arg-type]
     if shape.family is Family.MAP and len(shape.content) <= FIELDS:
         return _fields(site)
     return _text(site) if shape.family in (Family.TEXT, Family.RAW) else _elements(site)
@@ -72,7 +70,7 @@ def _fields(site: _Site) -> Node | Dropped:
     old = site.base.children if isinstance(site.base, Fields) else {}
     children: dict[bytes, Node] = {}
     for key, item in site.shape.content:
-        name = site.encoder.pack(key, site.path)
+        name = _short_name(key) if type(key) is str else site.encoder.pack(key, site.path)
         if isinstance(name, Dropped):
             continue
         child = split(site.encoder, item, old.get(name), (*site.path, key))
@@ -83,6 +81,12 @@ def _fields(site: _Site) -> Node | Dropped:
         if leaf is not None:
             return leaf
     return Fields(site.shape.kind, site.shape.extra, children)
+
+
+@lru_cache(maxsize=4096)
+def _short_name(key: str) -> bytes:
+    """The encoding of a key; the same few come at every save."""
+    return _KEYS.pack(key)
 
 
 def _text(site: _Site) -> Node | Dropped:
@@ -106,15 +110,15 @@ def _elements(site: _Site) -> Node | Dropped:
         leaf = _small(site, encoded)
         if leaf is not None:
             return leaf
-    node, first_new = _laid_out(site, encoded, lengths)
-    if site.encoder.exact_from(first_new, site.shape.content, encoded, items=items):
+    node, new = _laid_out(site, encoded, lengths)
+    if site.known is None or site.encoder.exact_at(new, site.shape.content, encoded, items=items):
         return node
     encoded = pack(site.shape.content, site.path)
     return _laid_out(site, encoded, list(map(len, encoded)))[0]
 
 
-def _laid_out(site: _Site, encoded: list[bytes], lengths: list[int]) -> tuple[Sequence, int]:
-    """The sequence of encoded elements, and from which on they are new."""
+def _laid_out(site: _Site, encoded: list[bytes], lengths: list[int]) -> tuple[Sequence, list[int]]:
+    """The sequence of encoded elements, and which of them are new."""
     if max(lengths) <= SLICE:
         return from_elements(site.shape, encoded, lengths, site.known)
     encoded = list(encoded)
@@ -128,15 +132,15 @@ def from_elements(
     lengths: list[int],
     known: Sequence | None,
     nested: tuple[Node, ...] = (),
-) -> tuple[Sequence, int]:
+) -> tuple[Sequence, list[int]]:
     """A sequence of elements, given by their encodings, on top of an earlier version of it.
 
-    Also tells from which element on they are new.
+    Also tells which elements are new.
     """
     body = b"".join(encoded)
     ends = pages.KnownLengths(lengths, known.own_size if known else 0, known.count if known else 0)
     matches = pages.match_elements(_base(known), body, ends, _jump(shape.family))
-    return _sequence(shape, len(encoded), body, matches, known, nested), ends.first_new
+    return _sequence(shape, len(encoded), body, matches, known, nested), ends.new(matches)
 
 
 def _base(known: Sequence | None) -> tuple[Chunk, ...]:
@@ -160,7 +164,7 @@ def _without_lost(site: _Site) -> _Site:
     """After a loss: the content that was kept, so that positions fit the encodings again."""
     items = site.shape.family is Family.MAP
     kept = [v for v in site.shape.content if _keeps(site.encoder, v[1] if items else v)]
-    return replace(site, shape=replace(site.shape, content=kept))
+    return site._replace(shape=replace(site.shape, content=kept))
 
 
 def _keeps(encoder: Encoder, value: object) -> bool:

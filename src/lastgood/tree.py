@@ -13,10 +13,9 @@ alone, never on how earlier versions were cut, so it is the same on every backen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from lastgood import pages
 from lastgood.codec import Family
@@ -24,6 +23,21 @@ from lastgood.pages import Chunk, Cut
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
+
+
+T = TypeVar("T")
+
+
+class Lazy(Generic[T]):
+    """An attribute computed when first asked for; functools' version takes a lock to do so."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+
+    def __get__(self, owner: object, cls: type) -> T:
+        value = owner.__dict__[self._name] = self._compute(owner)
+        return value
 
 
 class Extent(NamedTuple):
@@ -49,11 +63,11 @@ class Leaf:
 
     data: bytes
 
-    @cached_property
+    @Lazy
     def hash(self) -> bytes:
         return hashlib.sha256(self.data + b"L").digest()
 
-    @property
+    @Lazy
     def size(self) -> int:
         return len(self.data)
 
@@ -66,14 +80,14 @@ class Fields:
     extra: bytes
     children: dict[bytes, Node]
 
-    @cached_property
+    @Lazy
     def hash(self) -> bytes:
         pairs = b"".join(_framed(key) + node.hash for key, node in self.children.items())
         return hashlib.sha256(
             pairs + _trailer(len(self.children), self.kind, self.extra, b"F")
         ).digest()
 
-    @property
+    @Lazy
     def size(self) -> int:
         return sum(len(key) + node.size for key, node in self.children.items()) + len(self.extra)
 
@@ -92,18 +106,18 @@ class Sequence:
     home: int | None = None
     nested: tuple[Node, ...] = ()
 
-    @cached_property
+    @Lazy
     def hash(self) -> bytes:
         final = self.running.copy()
         final.update(_trailer(self.count, self.kind, self.extra, b"S"))
         return final.digest()
 
-    @property
+    @Lazy
     def own_size(self) -> int:
         """Bytes of its own pages."""
         return sum(len(chunk.data) for chunk in self.chunks)
 
-    @property
+    @Lazy
     def size(self) -> int:
         return self.own_size + sum(node.size for node in self.nested)
 

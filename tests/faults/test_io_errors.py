@@ -134,18 +134,25 @@ def test_a_disk_that_stays_broken_never_acknowledges(kind: str, place: Path) -> 
     disk.unregister()
 
 
-def test_a_run_goes_on_after_an_error_of_the_disk(place: Path) -> None:
+@pytest.mark.parametrize("kind", ["write", "sync"])
+@pytest.mark.parametrize("way", ["append", "save"])
+def test_a_run_goes_on_after_an_error_of_the_disk(way: str, kind: str, place: Path) -> None:
+    """The same step once more is one step: nothing is lost and nothing is there twice."""
     disk = Disk()
     client = BlockingClient.on(SqliteBackend(place / FILE, connect=disk.connect))
     with client.run("work", initial={"items": []}) as run:
         for number in range(30):
-            disk.fault = Nth("sync" if number % 2 else "write", 1)
+            if way == "save":
+                run.state["items"].append(number)
+            step = run.save if way == "save" else lambda n=number: run.append("items", n)
+            disk.fault = Nth(kind, 1)
             with pytest.raises(StorageError):
-                run.append("items", number)
+                step()
             disk.fault = no_fault
-            run.save()
-        assert run.state["items"] == list(range(30))
+            step()
+            assert run.state["items"] == list(range(number + 1))
     assert client.latest(agent_id="agent", session_id="work").state == {"items": list(range(30))}
+    assert [header.seq for header in client.log("work", limit=99)] == list(range(31, 0, -1))
     client.close()
     disk.unregister()
 

@@ -129,6 +129,9 @@ class MemoryTables(Tables):
                     break
         return kept
 
+    def count(self, thread: int) -> int:
+        return len(self.shelves.checkpoints.get(thread, {}))
+
     def count_expired(self, thread: int, now: int) -> int:
         rows = self.shelves.checkpoints.get(thread, {}).values()
         return sum(unsealed(CheckpointRow, columns).expired(now) for columns in rows)

@@ -42,6 +42,7 @@ CREATE TABLE lastgood_thread (
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, seal BLOB NOT NULL);
 CREATE UNIQUE INDEX lastgood_thread_name ON lastgood_thread (tenant, name);
 CREATE INDEX lastgood_thread_again ON lastgood_thread (name, tenant);
+CREATE INDEX lastgood_thread_list ON lastgood_thread (tenant, state, thread);
 CREATE TABLE lastgood_lane (
     thread INTEGER NOT NULL, number INTEGER NOT NULL, agent TEXT NOT NULL, current TEXT NOT NULL,
     seal BLOB NOT NULL, PRIMARY KEY (thread, agent)) WITHOUT ROWID;
@@ -58,8 +59,9 @@ CREATE TABLE lastgood_checkpoint (
     parent BLOB NOT NULL, parent_digest BLOB NOT NULL, parent_gone INTEGER NOT NULL,
     fallback BLOB NOT NULL, step INTEGER NOT NULL, step_name TEXT, framework TEXT NOT NULL,
     created_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER, context BLOB NOT NULL,
-    metadata BLOB NOT NULL, target TEXT, schema TEXT, source_lane INTEGER, losses BLOB NOT NULL, root BLOB NOT NULL,
-    digest BLOB NOT NULL, size INTEGER NOT NULL, manifest BLOB NOT NULL, slots BLOB NOT NULL,
+    metadata BLOB NOT NULL, target TEXT, schema TEXT, source_lane INTEGER, losses BLOB NOT NULL,
+    root BLOB NOT NULL, digest BLOB NOT NULL, size INTEGER NOT NULL, manifest BLOB NOT NULL,
+    slots BLOB NOT NULL,
     seal BLOB NOT NULL);
 CREATE INDEX lastgood_checkpoint_id ON lastgood_checkpoint (id);
 CREATE TABLE lastgood_stream (

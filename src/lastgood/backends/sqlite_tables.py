@@ -30,6 +30,8 @@ from lastgood.rows import (
 
 LOW = (1 << 32) - 1
 SMALL = 64 << 20
+SPARSE = 16
+"""A page of threads is checked against the table unless other tenants fill most of the range."""
 COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES}
 SELECT_CHECKPOINT = (
     f"SELECT key >> 32, key & {LOW}, {', '.join(COLUMNS[CheckpointRow][2:])}"
@@ -49,17 +51,12 @@ def _prefixed(alias: str, cls: type) -> str:
 _THREAD = _select(ThreadRow, "tenant = ? AND name = ?")
 _THREAD_AGAIN = _THREAD.replace("WHERE", "INDEXED BY lastgood_thread_again WHERE")
 _THREAD_BY_KEY = _select(ThreadRow, "thread = ?")
-_THREADS = _select(
-    ThreadRow, "+tenant = ? AND state = ? AND thread < ? ORDER BY thread DESC LIMIT ?"
+_THREAD_KEYS = (
+    "SELECT thread FROM lastgood_thread INDEXED BY lastgood_thread_list"
+    " WHERE tenant = ? AND state = ? AND thread < ? ORDER BY thread DESC LIMIT ?"
 )
-_COUNT_THREADS = [
-    f"SELECT count(*) FROM lastgood_thread {how}"
-    for how in (
-        "NOT INDEXED",
-        "INDEXED BY lastgood_thread_name WHERE tenant >= ''",
-        "INDEXED BY lastgood_thread_again WHERE name >= ''",
-    )
-]
+_THREADS = _select(ThreadRow, "thread >= ? AND thread < ? ORDER BY thread DESC LIMIT ?")
+_COUNT = "SELECT count(*) FROM lastgood_checkpoint WHERE key BETWEEN ? AND ?"
 _COUNT_EXPIRED = (
     "SELECT count(*) FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? AND expires_at <= ?"
 )
@@ -217,19 +214,23 @@ class SqliteTables(Tables):
             if indexed != self.connection.execute(_COUNT_ID_UNINDEXED, (id,)).fetchone():
                 raise CheckpointIntegrityError("the index of checkpoints is damaged.")
 
-    def _confirm_threads(self) -> None:
-        """Both indexes and the table must have the same number of threads."""
-        counts = {self.connection.execute(text).fetchone()[0] for text in _COUNT_THREADS}
-        if len(counts) > 1:
-            raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
-
     def threads(self, tenant: str, after: int | None, limit: int) -> list[ThreadEntry]:
-        """Live threads, newest key first."""
-        if after is None and self._small():
-            self._confirm_threads()
+        """Live threads, newest key first: the index and the table must name the same ones."""
         bound = 1 << 62 if after is None else after
-        rows = self.all(ThreadRow, _THREADS, tenant, LIVE, bound, limit)
-        return [self.entry(row) for row in rows]
+        found = self.connection.execute(_THREAD_KEYS, (tenant, LIVE, bound, limit)).fetchall()
+        keys = [key for (key,) in found]
+        low = keys[-1] if len(keys) == limit else 0
+        rows = self.all(ThreadRow, _THREADS, low, bound, limit * SPARSE)
+        mine = [row for row in rows if row.tenant == tenant and row.live]
+        if len(rows) == limit * SPARSE:
+            mine = [row for key in keys if (row := self.thread_by_key(key)) is not None]
+        if [row.thread for row in mine] != keys:
+            raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
+        return [self.entry(row) for row in mine]
+
+    def count(self, thread: int) -> int:
+        keys = (thread << 32, thread << 32 | LOW)
+        return int(self.connection.execute(_COUNT, keys).fetchone()[0])
 
     def count_expired(self, thread: int, now: int) -> int:
         keys = (thread << 32, thread << 32 | LOW, now)

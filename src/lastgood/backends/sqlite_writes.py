@@ -16,7 +16,7 @@ from lastgood.pages import SLICE
 from lastgood.rows import TABLES, CheckpointRow, Row, ThreadRow, pack_slots, sealed
 
 _UPDATE_THREAD = (
-    f"UPDATE lastgood_thread SET {', '.join(f'{name} = ?' for name in COLUMNS[ThreadRow][4:])}"
+    f"UPDATE lastgood_thread SET {', '.join(f'{name} = ?' for name in COLUMNS[ThreadRow][5:])}"
     " WHERE thread = ?"
 )
 _INSERT_CHECKPOINT = (
@@ -70,7 +70,7 @@ class SqliteWriter(SqliteTables):
 
     def _update(self, thread: ThreadRow) -> None:
         """Only columns that no index covers: a save must not touch the indexes of threads."""
-        self.connection.execute(_UPDATE_THREAD, (*sealed(thread)[4:], thread.thread))
+        self.connection.execute(_UPDATE_THREAD, (*sealed(thread)[5:], thread.thread))
 
     def _open(self, writes: Writes) -> Writes:
         thread = writes.thread

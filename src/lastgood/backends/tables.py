@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from lastgood.backend import Listing, Located, ThreadEntry
@@ -18,6 +19,10 @@ from lastgood.manifest import Spot
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
 
 Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
+
+
+COUNTED = 1000
+"""Up to so many checkpoints are counted when a history is read, as one more check."""
 
 
 class Line(NamedTuple):
@@ -69,6 +74,10 @@ class Tables(ABC):
         """Live checkpoints, newest first."""
 
     @abstractmethod
+    def count(self, thread: int) -> int:
+        """How many checkpoints a thread has."""
+
+    @abstractmethod
     def count_expired(self, thread: int, now: int) -> int: ...
 
     # what commits and reads see
@@ -95,7 +104,7 @@ class Tables(ABC):
             branch=branch,
             head=head,
             tip=self.nearest_live(head, now),
-            run=self.run(thread.thread, lane.number) if lane and scope.run else None,
+            run=self._run_of(thread, lane) if lane and scope.run else None,
             rows=rows,
             agents=self._agents(thread, lane, rows.values()),
             large=self.large(thread.thread, scope.large) if scope.large else {},
@@ -126,6 +135,18 @@ class Tables(ABC):
         if branch is None and thread.branches:
             self.audited_branches(thread)
         return branch
+
+    def _run_of(self, thread: ThreadRow, lane: LaneRow) -> RunRow | None:
+        newest = self._audited_run(thread)
+        if newest is None or newest.lane == lane.number:
+            return newest
+        return self.run(thread.thread, lane.number)
+
+    def _audited_run(self, thread: ThreadRow) -> RunRow | None:
+        """The newest run of a thread, which must be the last one that was counted."""
+        newest = self.newest_run(thread.thread)
+        _audit(thread, newest.number if newest else 0, thread.runs, "run")
+        return newest
 
     def audited_branches(self, thread: ThreadRow) -> list[BranchRow]:
         branches = self.branches(thread.thread)
@@ -204,6 +225,7 @@ class Tables(ABC):
                 return []
         number, now = lane.number if lane else None, self.now_in(thread)
         rows = self.scan(thread.thread, number, listing, now)
+        self._check_order(thread, rows)
         for row in self._around(thread, rows, first=listing.before is None):
             if wanted(row, number, listing, now) and not _cut_off(row, rows, listing):
                 raise CheckpointIntegrityError(
@@ -211,6 +233,14 @@ class Tables(ABC):
                 )
         names = _Names(self)
         return [names.located(row) for row in rows]
+
+    def _check_order(self, thread: ThreadRow, rows: Sequence[CheckpointRow]) -> None:
+        """No row twice and, where counting is cheap, none lost beside a gap in the chain."""
+        seqs = [row.seq for row in rows]
+        if any(newer <= older for newer, older in pairwise(seqs)):
+            raise CheckpointIntegrityError(f"the history of {thread.name!r} is out of order.")
+        if thread.checkpoints <= COUNTED:
+            _audit(thread, self.count(thread.thread), thread.checkpoints, "checkpoint")
 
     def _around(
         self, thread: ThreadRow, rows: Sequence[CheckpointRow], *, first: bool
@@ -238,7 +268,7 @@ class Tables(ABC):
         return ThreadEntry(
             row=thread._replace(checkpoints=thread.checkpoints - over),
             agents=tuple(lane.agent for lane in lanes),
-            run=self.newest_run(thread.thread),
+            run=self._audited_run(thread),
         )
 
 

@@ -63,7 +63,7 @@ class Encoder:
     ) -> list[bytes]:
         """The bytes of each element; under the drop policy of those that can be kept.
 
-        With `exact=False` the caller asks `exact_from` for the elements that turn out to be new:
+        With `exact=False` the caller asks `exact_at` about the elements that turn out to be new:
         the others were looked at when they came in.
         """
         packed = self._native.pack_each(values)
@@ -79,14 +79,14 @@ class Encoder:
             return self._walker.drive(self._walker.items(items, path))
         return list(map(add, flat[::2], flat[1::2]))
 
-    def exact_from(
-        self, first: int, content: Sequence[Any], packed: Sequence[bytes], *, items: bool
+    def exact_at(
+        self, positions: Sequence[int], content: Any, packed: Sequence[bytes], *, items: bool
     ) -> bool:
-        """Whether elements (or items) from a position on read back as what they were."""
-        values = content[first:]
+        """Whether the elements (or items) at some positions read back as what they were."""
+        values = [content[position] for position in positions]
         if items:
             values = list(chain.from_iterable(values))
-        return self._native.exact(values, packed[first:])
+        return self._native.exact(values, [packed[position] for position in positions])
 
     def shape(self, value: object, path: Steps = ()) -> Shape | Dropped:
         """Open a value by one level, for whoever stores its parts apart."""

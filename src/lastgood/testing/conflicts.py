@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from lastgood import CheckpointNotFoundError, StaleWriterError
+from lastgood import CheckpointConflictError, CheckpointNotFoundError, StaleWriterError
 from lastgood.testing.cases import case
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, branches, headers, thread_info
@@ -20,7 +21,7 @@ async def two_writers_under_reject(store: Store) -> None:
     head = await save(one, "s", LARGE)
     outcomes = await store.together(
         [
-            lambda c=c, n=n: save(c, "s", {**LARGE, "n": n}, parent_id=head, on_conflict="reject")  # type: ignore[misc]
+            partial(save, c, "s", {**LARGE, "n": n}, parent_id=head, on_conflict="reject")
             for n, c in enumerate((one, two))
         ]
     )
@@ -57,7 +58,7 @@ async def many_writers_at_once_lose_nothing(store: Store) -> None:
     clients = [store.client() for _ in range(8)]
     head = await save(clients[0], "s", LARGE)
     saves = await store.together(
-        [lambda c=c, n=n: save(c, "s", {**LARGE, "n": n}, parent_id=head) for n, c in enumerate(clients)]  # type: ignore[misc]
+        [partial(save, c, "s", {**LARGE, "n": n}, parent_id=head) for n, c in enumerate(clients)]
     )
     assert all(isinstance(saved, str) for saved in saves), saves
     found = await headers(clients[0], "s")
@@ -71,15 +72,49 @@ async def many_writers_at_once_lose_nothing(store: Store) -> None:
 async def writers_without_a_parent_end_in_one_line(store: Store) -> None:
     """Each takes the head it finds."""
     clients = [store.client() for _ in range(6)]
-    saves = await store.together(
-        [lambda c=c, n=n: save(c, "s", {"n": n}) for n, c in enumerate(clients)]  # type: ignore[misc]
-    )
+    saves = await store.together([partial(save, c, "s", {"n": n}) for n, c in enumerate(clients)])
     assert all(isinstance(saved, str) for saved in saves), saves
     found = await headers(clients[0], "s")
     assert {h.checkpoint_id for h in found} == set(saves)
     assert {h.branch for h in found} == {"main"}
     assert [h.parent_id for h in found[:-1]] == [h.checkpoint_id for h in found[1:]]
     assert [h.step_index for h in found] == [5, 4, 3, 2, 1, 0]
+
+
+@case("S22")
+async def writers_with_one_chosen_id(store: Store) -> None:
+    """A real race for an id: one content wins, every other writer gets the conflict."""
+    clients, chosen = [store.client() for _ in range(6)], str(uuid4())
+    outcomes = await store.together(
+        [partial(save, c, "s", {"n": n // 2}, checkpoint_id=chosen) for n, c in enumerate(clients)]
+    )
+    kept = (await store.client().restore(chosen)).state["n"]
+    for number, outcome in enumerate(outcomes):
+        if number // 2 == kept:
+            assert outcome == chosen
+        else:
+            assert isinstance(outcome, CheckpointConflictError)
+    assert len(await headers(clients[0], "s")) == 1
+
+
+@case("S22")
+async def two_clients_take_turns(store: Store) -> None:
+    """Each reads the newest, appends and saves: one line, and no page is stored twice."""
+    clients = [store.client(), store.client()]
+    await save(clients[0], "s", LARGE)
+    for turn in range(40):
+        client = clients[turn % 2]
+        found = await client.latest(agent_id="a", session_id="s")
+        assert found is not None
+        messages = [*found.state["messages"], f"turn {turn} " * 20]
+        await save(client, "s", {"messages": messages}, parent_id=found.checkpoint_id)
+    latest = await store.client().latest(agent_id="a", session_id="s")
+    assert latest is not None
+    assert latest.state["messages"][100:] == [f"turn {turn} " * 20 for turn in range(40)]
+    assert await branches(clients[0], "s") == {"main"}
+    info = await thread_info(clients[0], "s")
+    assert info is not None
+    assert info.size < 60_000
 
 
 @case()
@@ -201,7 +236,11 @@ async def a_moved_head_in_words(store: Store) -> None:
         await client.save("payments", execution_state={}, session_id="order-42")
     with pytest.raises(StaleWriterError) as caught:
         await client.save(
-            "payments", execution_state={}, session_id="order-42", parent_id=first, on_conflict="reject"
+            "payments",
+            execution_state={},
+            session_id="order-42",
+            parent_id=first,
+            on_conflict="reject",
         )
     assert str(caught.value) == (
         "order-42/payments moved on: you began at @1, the head is @3 (0 s ago). "

@@ -116,7 +116,11 @@ async def a_value_comes_back_as_it_was(store: Store, value: Any) -> None:
 @case("S03")
 async def restored_containers_behave(store: Store) -> None:
     """maxlen holds, default factories work, order is kept, NaN stays NaN."""
-    state = {"deque": deque([1, 2, 3], maxlen=3), "dd": defaultdict(list, a=[1]), "nan": float("nan")}
+    state = {
+        "deque": deque([1, 2, 3], maxlen=3),
+        "dd": defaultdict(list, a=[1]),
+        "nan": float("nan"),
+    }
     client = store.client()
     saved = await save(client, "s", state)
     found = (await (await store.reopen()).restore(saved)).state
@@ -124,7 +128,7 @@ async def restored_containers_behave(store: Store) -> None:
     found["dd"]["new"].append(1)
     assert list(found["deque"]) == [2, 3, 4]
     assert found["dd"] == {"a": [1], "new": [1]}
-    assert found["nan"] != found["nan"]  # noqa: PLR0124
+    assert found["nan"] != found["nan"]
     assert list(found) == ["deque", "dd", "nan"]
 
 
@@ -194,83 +198,6 @@ async def an_opaque_value_names_its_module(store: Store) -> None:
     )
 
 
-UNSTORABLE: dict[str, Any] = {
-    "lambda": lambda: 0,
-    "class": Store,
-    "module": sys,
-    "generator": (n for n in ()),
-    "object": object(),
-}
-
-
-@case("S05", each=UNSTORABLE)
-async def a_value_that_cannot_be_kept(store: Store, value: Any) -> None:
-    """raise: the path, and nothing written. drop: the rest, and a loss report."""
-    state = {"items": [1, {"callback": value}], "pad": "x" * 10_000, "kept": 1}
-    strict = store.client()
-    with pytest.raises(SerializationError) as caught:
-        await save(strict, "s", state)
-    assert caught.value.path == "state.items[1].callback"
-    assert len(await strict.threads()) == 0
-    lenient = store.client(on_unserializable="drop")
-    found = await lenient.restore(await save(lenient, "s", state))
-    assert found.state["kept"] == 1
-    assert found.state["items"] == [1, {}]
-    assert [loss.path for loss in found.losses] == ["state.items[1].callback"]
-    assert found.verify_integrity()
-
-
-@case("S05")
-async def an_open_file_is_refused_by_name(store: Store) -> None:
-    """The reader learns what it is and what to do."""
-    client = store.client()
-    path = store.harness.directory / "open.txt"
-    with path.open("w") as file, pytest.raises(SerializationError, match="an open file") as caught:
-        await save(client, "s", {"f": file})
-    assert 'on_unserializable="drop"' in caught.value.hint
-    with pytest.raises(SerializationError) as caught:
-        await save(client, "s", {}, context={"cb": [len]})
-    assert caught.value.path == "context.cb[0]"
-    with pytest.raises(SerializationError) as caught:
-        await save(client, "s", {}, metadata={"cb": len})
-    assert caught.value.path == "metadata.cb"
-    assert len(await client.threads()) == 0
-
-
-@case("S05")
-async def losses_of_context_and_metadata_are_reported(store: Store) -> None:
-    """What is dropped anywhere is listed."""
-    client = store.client(on_unserializable="drop")
-    saved = await save(client, "s", {}, context={"cb": len, "k": 1}, metadata={"m": len, "l": 2})
-    found = await client.restore(saved)
-    assert (found.context, found.metadata) == ({"k": 1}, {"l": 2})
-    assert sorted(loss.path for loss in found.losses) == ["context.cb", "metadata.m"]
-
-
-@case("S05")
-async def a_loss_beside_a_huge_element(store: Store) -> None:
-    """What is left still has the checksum of what is left."""
-    client = store.client(on_unserializable="drop")
-    found = await client.restore(await save(client, "s", {"l": [len, "x" * 100_000, "y"]}))
-    assert found.state == {"l": ["x" * 100_000, "y"]}
-    assert [loss.path for loss in found.losses] == ["state.l[0]"]
-    assert found.verify_integrity()
-
-
-@case("S05")
-async def a_loss_in_an_append(store: Store) -> None:
-    """An append under `drop` keeps what can be kept and reports the rest, warm or cold."""
-    first = store.client(on_unserializable="drop")
-    async with first.run("s", initial={"l": ["x" * 100] * 100}) as run:
-        warm = await first.restore(await run.append("l", len, "y" * 100_000))
-    second = store.client(on_unserializable="drop", cache_bytes=0)
-    async with second.run("s") as run:
-        cold = await second.restore(await run.append("l", len, "z"))
-    assert warm.state["l"][100:] == ["y" * 100_000]
-    assert cold.state["l"][100:] == ["y" * 100_000, "z"]
-    assert len(warm.losses) == len(cold.losses) == 1
-
-
 @case("S06")
 async def numpy_arrays(store: Store) -> None:
     """Equal, of the same dtype and writable; an object array is refused with its path."""
@@ -296,7 +223,13 @@ EXT_CODES = [code for name, code in vars(Number).items() if name.isupper()]
 HOSTILE: tuple[Any, ...] = tuple(
     body
     for label in ("os:system", "lastgood.testing.trap:Trap", "builtins:eval")
-    for body in (label, [label, "1"], [[label], {"text": "x"}], [label, {"a": 1}], [[label, 1], [1]])
+    for body in (
+        label,
+        [label, "1"],
+        [[label], {"text": "x"}],
+        [label, {"a": 1}],
+        [[label, 1], [1]],
+    )
 )
 
 
@@ -308,7 +241,7 @@ async def a_hostile_payload_runs_nothing(store: Store) -> None:
     for number in (*EXT_CODES, 99, 127):
         for body in HOSTILE:
             data = ext(number, core.codec.pack(body))
-            draft = core.draft(Captured(Leaf(data), b""), About("a"))
+            draft = core.draft(Captured(Leaf(data), ()), About("a"))
             writes = await committed(client, Save(core.tenant, "s", draft))
             assert writes.checkpoint is not None
             await _restored_or_refused(client, writes.checkpoint.label)
@@ -323,7 +256,7 @@ async def a_hostile_context_runs_nothing(store: Store) -> None:
     good = await save(client, "other", {"n": 1})
     for body in HOSTILE:
         hostile = ext(int(Number.RECORD), core.codec.pack(body))
-        draft = replace(core.draft(Captured(Leaf(b"\x80"), b""), About("a")), context=hostile)
+        draft = replace(core.draft(Captured(Leaf(b"\x80"), ()), About("a")), context=hostile)
         writes = await committed(client, Save(core.tenant, "s", draft))
         assert writes.checkpoint is not None
         await _restored_or_refused(client, writes.checkpoint.label)
@@ -348,7 +281,9 @@ async def odd_text_in_every_field(store: Store) -> None:
     """NUL, lone surrogates and emoji in state, context and metadata, as values and keys."""
     client = store.client()
     given = {ODD_TEXT: ODD_TEXT, "list": [ODD_TEXT] * 200}
-    saved = await save(client, "s", given, context={ODD_TEXT: [ODD_TEXT]}, metadata={ODD_TEXT: ODD_TEXT})
+    saved = await save(
+        client, "s", given, context={ODD_TEXT: [ODD_TEXT]}, metadata={ODD_TEXT: ODD_TEXT}
+    )
     client = await store.reopen()
     found = await client.restore(saved)
     exactly(found.state, given)
@@ -394,12 +329,3 @@ async def a_save_keeps_the_moment_it_was_called(store: Store) -> None:
     for number, saved in enumerate(saves):
         found = (await client.restore(saved)).state
         assert (found["n"], len(found["items"])) == (number, 5000 + number)
-
-
-@case("S05")
-async def a_state_that_is_too_large(store: Store) -> None:
-    """Refused with both numbers, nothing written."""
-    client = store.client(max_state_bytes=10_000)
-    with pytest.raises(SerializationError, match="10,000"):
-        await save(client, "s", {"x": "y" * 20_000})
-    assert len(await client.threads()) == 0

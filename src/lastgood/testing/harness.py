@@ -79,15 +79,15 @@ class BackendHarness:
 
     def flip_part(self, thread: str) -> None:
         """Change one byte in the middle of a stored page of a thread."""
-        raise pytest.skip.Exception(f"{type(self).__name__} cannot damage parts ({thread})")
+        pytest.skip(f"{type(self).__name__} cannot damage parts of {thread}")
 
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
         """Change a column in the newest row of a table that belongs to a thread, not its seal."""
-        raise pytest.skip.Exception(f"{type(self).__name__} cannot edit {table} {thread} {column}")
+        pytest.skip(f"{type(self).__name__} cannot edit {table}.{column} of {thread}: {value!r}")
 
     def lose_row(self, table: str, thread: str) -> None:
         """Remove the newest row of a table that belongs to a thread."""
-        raise pytest.skip.Exception(f"{type(self).__name__} cannot remove {table} of {thread}")
+        pytest.skip(f"{type(self).__name__} cannot remove {table} of {thread}")
 
     @contextmanager
     def full_disk(self, backend: Backend) -> Iterator[None]:
@@ -155,7 +155,7 @@ class SqliteHarness(BackendHarness):
         def refuse(point: str) -> None:
             if point == "before-commit":
                 error = sqlite3.OperationalError("database or disk is full")
-                error.sqlite_errorcode = sqlite3.SQLITE_FULL  # type: ignore[misc]
+                error.sqlite_errorcode = sqlite3.SQLITE_FULL
                 raise error
 
         assert isinstance(backend, SqliteBackend)
@@ -185,7 +185,7 @@ class MemoryHarness(BackendHarness):
         return inline + sum(len(part.data) for part in self.shelves.parts.values())
 
     def _key(self, thread: str) -> int:
-        return max(key for (_, name), key in self.shelves.names.items() if name == thread)
+        return max(int(key) for (_, name), key in self.shelves.names.items() if name == thread)
 
     def _rows(self, table: str, thread: str) -> tuple[dict[Any, Any], Any]:
         """The dict that holds the newest row of a table, and its key there."""

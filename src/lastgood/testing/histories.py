@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -251,4 +252,4 @@ async def a_save_costs_what_changed(store: Store) -> None:
         await client.save("a", execution_state={"m": messages}, session_id="s")
         sizes.append((await client.threads())[0].size)
         messages.append(message(1000 + number))
-    assert all(1000 < after - before < 2500 for before, after in zip(sizes, sizes[1:], strict=False))
+    assert all(1000 < after - before < 2500 for before, after in pairwise(sizes))

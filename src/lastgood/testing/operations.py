@@ -329,8 +329,9 @@ async def a_mistyped_option(store: Store, row: tuple[str, str]) -> None:
         f"unknown option {slip!r}: did you mean {meant}? "
         f'To store it as metadata: metadata={{"{slip}": ...}}'
     )
+    given: dict[str, Any] = {"agent_id": "a", "execution_state": {}, slip: 5}
     with pytest.raises(TypeError) as caught:
-        await client.save("a", execution_state={}, session_id="s", **{slip: 5})
+        await client.save(**given)
     assert str(caught.value) == wanted
     assert len(await client.threads()) == 0
     saved = await save(client, "s", {}, metadata={slip: 5}, colour="red")
@@ -359,7 +360,9 @@ async def log_filters_and_pages(store: Store) -> None:
     """By agent, branch, step, time and metadata; a page at a time without gaps or repeats."""
     client = store.client()
     for number in range(7):
-        await save(client, "s", {"n": number}, step_name=f"n{number % 2}", metadata={"odd": number % 2})
+        await save(
+            client, "s", {"n": number}, step_name=f"n{number % 2}", metadata={"odd": number % 2}
+        )
     await client.save("b", execution_state={}, session_id="s")
     assert len(await client.log("s")) == 8
     assert len(await client.log("s", agent_id="b")) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lastgood.testing.cases import case
 from lastgood.testing.operations import save
 from lastgood.testing.store import Store, headers, status
@@ -31,7 +33,7 @@ async def many_saves_at_one_moment(store: Store) -> None:
     saves = []
     for number in range(20):
         saves += await store.together(
-            [lambda n=number * 50 + m: save(client, "s", {"n": n}) for m in range(50)]  # type: ignore[misc]
+            [partial(save, client, "s", {"n": number * 50 + m}) for m in range(50)]
         )
     assert all(isinstance(saved, str) for saved in saves)
     found = await headers(store.client(), "s")

@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, ParamSpec, TypeVar
 
@@ -124,7 +125,7 @@ async def fifty_savers_in_four_processes(store: Store) -> None:
     url = store.harness.address
     if url is None:
         done = await store.together(
-            [lambda w=w: save_many(store.client(), w, 50, 3) for w in range(4)]  # type: ignore[misc]
+            [partial(save_many, store.client(), w, 50, 3) for w in range(4)]
         )
     else:
         with ProcessPoolExecutor(4, mp_context=SPAWN) as pool:
@@ -162,7 +163,7 @@ async def eight_processes_open_an_empty_store(store: Store) -> None:
     url = store.harness.address
     if url is None:
         clients = [store.client() for _ in range(8)]
-        await store.together([lambda c=c: save(c, "s", {}) for c in clients])  # type: ignore[misc]
+        await store.together([partial(save, c, "s", {}) for c in clients])
     else:
         with SPAWN.Manager() as manager, ProcessPoolExecutor(8, mp_context=SPAWN) as pool:
             gate = manager.Barrier(8)
@@ -175,9 +176,11 @@ async def eight_processes_open_an_empty_store(store: Store) -> None:
 async def many_calls_on_a_fresh_store(store: Store) -> None:
     """Twenty first calls of one client at once, half of them reads."""
     client = store.client()
-    calls: list[Any] = [lambda n=n: save(client, "s", {"n": n}) for n in range(10)]  # type: ignore[misc]
+    calls: list[Any] = [partial(save, client, "s", {"n": n}) for n in range(10)]
     calls += [lambda: client.latest(agent_id="a", session_id="s") for _ in range(10)]
-    outcomes = await store.together([call for pair in zip(calls[:10], calls[10:], strict=True) for call in pair])
+    outcomes = await store.together(
+        [call for pair in zip(calls[:10], calls[10:], strict=True) for call in pair]
+    )
     assert [outcome for outcome in outcomes if isinstance(outcome, BaseException)] == []
     assert len(await headers(client, "s")) == 10
 
@@ -263,7 +266,7 @@ async def one_refused_save_among_many(store: Store) -> None:
     """A refusal of any sort undoes only itself, also when commits are put together."""
     client = store.client()
     end = await save(client, "end", {}, step_index=(1 << 62) - 1)
-    calls: list[Any] = [lambda n=n: save(client, f"s{n}", {"n": n}) for n in range(20)]  # type: ignore[misc]
+    calls: list[Any] = [partial(save, client, f"s{n}", {"n": n}) for n in range(20)]
     calls.insert(5, lambda: save(client, "s1", {}, parent_id=end))
     calls.insert(12, lambda: driven(client, core_of(client).backend.commit(Explosive())))
     outcomes = await asyncio.wait_for(store.together(calls), 20)
@@ -293,6 +296,12 @@ def fork(work: Callable[[], None]) -> int:
         os._exit(code)
 
 
+async def exit_code(pid: int) -> int:
+    """Wait for a child."""
+    _, how = await asyncio.to_thread(os.waitpid, pid, 0)
+    return os.waitstatus_to_exitcode(how)
+
+
 def needs_shared(store: Store) -> None:
     """Leave where a forked child only has a copy of the data."""
     if store.harness.address is None or not hasattr(os, "fork"):
@@ -314,7 +323,7 @@ async def a_fork_between_two_saves(store: Store) -> None:
     pid = fork(child)
     for number in range(5):
         await save(client, "parent", {**LARGE, "n": number})
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert await exit_code(pid) == 0
     await save(client, "s", {"n": 2})
     fresh = await store.reopen()
     assert [len(await headers(fresh, thread)) for thread in ("s", "child", "parent")] == [2, 5, 5]
@@ -341,7 +350,7 @@ async def a_child_that_outlives_its_parents_connection(store: Store) -> None:
     await save(client, "s", {"n": 1})
     await store.close()
     os.write(opened, b"x")
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert await exit_code(pid) == 0
     os.close(gate)
     os.close(opened)
     assert len(await headers(store.client(), "child")) == 5
@@ -356,7 +365,7 @@ async def a_fork_inside_of_a_run(store: Store) -> None:
         await run.append("messages", "before")
         base = run.base
         pid = fork(lambda: asyncio.run(_append(run)))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert await exit_code(pid) == 0
         with pytest.raises(LastgoodError, match="moved on"):
             await run.append("messages", "parent")
         found = await headers(client, "s")

@@ -50,7 +50,7 @@ async def a_heartbeat_keeps_a_run_from_going_stale(store: Store) -> None:
     assert await status(client, "s") == "idle"
 
 
-class Custom(Exception):  # noqa: N818
+class Custom(Exception):
     """Raised inside of a run."""
 
 
@@ -76,7 +76,7 @@ async def leaving_a_run(store: Store, row: tuple[BaseException | None, str, bool
             run.state = {"n": "never saved"}
             if error is not None:
                 raise error
-    except BaseException as raised:  # noqa: BLE001
+    except BaseException as raised:
         caught = raised
     assert caught is error
     assert await status(client, "s") == expected
@@ -91,7 +91,7 @@ async def leaving_a_run(store: Store, row: tuple[BaseException | None, str, bool
 async def a_failure_is_described_without_the_state(store: Store) -> None:
     """Type, message and step; cleared when the run goes on."""
     client = store.client()
-    with pytest.raises(Custom):
+    with pytest.raises(Custom):  # noqa: PT012
         async with client.run("s", initial={"secret": "payload"}) as run:
             await run.save(step_name="charge")
             raise Custom("the \ud800 cause")
@@ -196,7 +196,7 @@ async def expectations(store: Store) -> None:
     async with client.run("s", expect="existing") as run:
         assert run.state == {"n": 0}
     with pytest.raises(ValueError, match="expect"):
-        client.run("s", expect="old")  # type: ignore[arg-type]
+        client.run("s", expect="old")  # type: ignore[call-overload]
 
 
 @case()
@@ -210,7 +210,12 @@ async def steps_of_a_run(store: Store) -> None:
         run.state["n"] = 2
         second = await run.save()
     one, two = await client.restore(saved), await client.restore(second)
-    assert (one.parent_id, one.step_name, one.context, one.metadata) == (base, "one", {"c": 1}, {"m": 1})
+    assert (one.parent_id, one.step_name, one.context, one.metadata) == (
+        base,
+        "one",
+        {"c": 1},
+        {"m": 1},
+    )
     assert (two.parent_id, two.step_index, two.state) == (saved, 2, {"n": 2})
     assert [c.ttl_seconds for c in await client.timeline("a", "s")] == [500, 500, 500]
 
@@ -247,10 +252,26 @@ async def two_enter_an_empty_lane(store: Store) -> None:
 
 
 @case("S22")
+async def many_enter_at_once(store: Store) -> None:
+    """One first state, one run, and each learns the same."""
+    clients = [store.client() for _ in range(6)]
+    runs = [client.run("s", initial={**LARGE, "by": n}) for n, client in enumerate(clients)]
+    await store.together([run.__aenter__ for run in runs])
+    assert len({run.run_id for run in runs}) == 1
+    assert len({run.base for run in runs}) == 1
+    assert len({run.state["by"] for run in runs}) == 1
+    assert sorted(run.attempt for run in runs) == [1, 2, 3, 4, 5, 6]
+    assert [run.is_new for run in runs].count(True) == 1
+    for run in runs:
+        await run.__aexit__(None, None, None)
+    assert len(await headers(clients[0], "s")) == 1
+
+
+@case("S22")
 async def a_save_from_outside_moves_the_head(store: Store) -> None:
     """A run rejects it whoever it was; opening it again goes on from there."""
     client = store.client()
-    with pytest.raises(StaleWriterError):
+    with pytest.raises(StaleWriterError):  # noqa: PT012
         async with client.run("s", agent_id="a", initial={"n": 0}) as run:
             await save(client, "s", {"n": 1})
             await run.save({"n": 2})
@@ -347,7 +368,7 @@ async def a_run_on_a_branch(store: Store) -> None:
 async def a_deleted_thread_under_a_run(store: Store) -> None:
     """ThreadDeletedError for the run, also when the id lives again; leaving records nothing."""
     one, two = store.client(), store.client()
-    with pytest.raises(ThreadDeletedError):
+    with pytest.raises(ThreadDeletedError):  # noqa: PT012
         async with one.run("s", initial=LARGE) as run:
             await two.delete("s")
             await run.save({"n": 1})

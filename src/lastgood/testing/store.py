@@ -60,11 +60,11 @@ class Store:
     async def together(self, calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[Any]:
         """Outcomes of calls made at once, by tasks or by threads; errors are given back."""
         if self.colour == "async":
-            return await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+            return list(await asyncio.gather(*(call() for call in calls), return_exceptions=True))
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(len(calls)) as pool:
             jobs = [loop.run_in_executor(pool, _run_alone, call) for call in calls]
-            return await asyncio.gather(*jobs, return_exceptions=True)
+            return list(await asyncio.gather(*jobs, return_exceptions=True))
 
     async def pass_time(self, seconds: float) -> None:
         """Let the store's clock run on."""
@@ -111,7 +111,9 @@ async def committed(client: Client, intent: Intent) -> Writes:
 
 async def thread_info(client: Client, thread: str) -> ThreadInfo | None:
     """A thread as the list shows it."""
-    return next((info for info in await client.threads(limit=1000) if info.thread_id == thread), None)
+    return next(
+        (info for info in await client.threads(limit=1000) if info.thread_id == thread), None
+    )
 
 
 async def status(client: Client, thread: str) -> str:

@@ -1,0 +1,117 @@
+"""Values that cannot be kept: refused with their path, or dropped with a report, never lost."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from lastgood import SerializationError
+from lastgood.testing.cases import case
+from lastgood.testing.operations import save
+from lastgood.testing.store import Store
+
+UNSTORABLE: dict[str, Any] = {
+    "lambda": lambda: 0,
+    "class": Store,
+    "module": sys,
+    "generator": (letter for letter in ""),
+    "object": object(),
+}
+
+
+@case("S05", each=UNSTORABLE)
+async def a_value_that_cannot_be_kept(store: Store, value: Any) -> None:
+    """raise: the path, and nothing written. drop: the rest, and a loss report."""
+    state = {"items": [1, {"callback": value}], "pad": "x" * 10_000, "kept": 1}
+    strict = store.client()
+    with pytest.raises(SerializationError) as caught:
+        await save(strict, "s", state)
+    assert caught.value.path == "state.items[1].callback"
+    assert len(await strict.threads()) == 0
+    lenient = store.client(on_unserializable="drop")
+    found = await lenient.restore(await save(lenient, "s", state))
+    assert found.state["kept"] == 1
+    assert found.state["items"] == [1, {}]
+    assert [loss.path for loss in found.losses] == ["state.items[1].callback"]
+    assert found.verify_integrity()
+
+
+@case("S05")
+async def an_open_file_is_refused_by_name(store: Store) -> None:
+    """The reader learns what it is and what to do."""
+    client = store.client()
+    path = store.harness.directory / "open.txt"
+    with path.open("w") as file, pytest.raises(SerializationError, match="an open file") as caught:
+        await save(client, "s", {"f": file})
+    assert 'on_unserializable="drop"' in caught.value.hint
+    with pytest.raises(SerializationError) as caught:
+        await save(client, "s", {}, context={"cb": [len]})
+    assert caught.value.path == "context.cb[0]"
+    with pytest.raises(SerializationError) as caught:
+        await save(client, "s", {}, metadata={"cb": len})
+    assert caught.value.path == "metadata.cb"
+    assert len(await client.threads()) == 0
+
+
+@case("S05")
+async def losses_of_context_and_metadata_are_reported(store: Store) -> None:
+    """What is dropped anywhere is listed."""
+    client = store.client(on_unserializable="drop")
+    saved = await save(client, "s", {}, context={"cb": len, "k": 1}, metadata={"m": len, "l": 2})
+    found = await client.restore(saved)
+    assert (found.context, found.metadata) == ({"k": 1}, {"l": 2})
+    assert sorted(loss.path for loss in found.losses) == ["context.cb", "metadata.m"]
+
+
+@case("S05")
+async def a_loss_beside_a_huge_element(store: Store) -> None:
+    """What is left still has the checksum of what is left."""
+    client = store.client(on_unserializable="drop")
+    found = await client.restore(await save(client, "s", {"l": [len, "x" * 100_000, "y"]}))
+    assert found.state == {"l": ["x" * 100_000, "y"]}
+    assert [loss.path for loss in found.losses] == ["state.l[0]"]
+    assert found.verify_integrity()
+
+
+@case("S05")
+async def a_loss_in_an_append(store: Store) -> None:
+    """An append under `drop` keeps what can be kept and reports the rest, warm or cold."""
+    first = store.client(on_unserializable="drop")
+    async with first.run("s", initial={"l": ["x" * 100] * 100}) as run:
+        warm = await first.restore(await run.append("l", len, "y" * 100_000))
+    second = store.client(on_unserializable="drop", cache_bytes=0)
+    async with second.run("s") as run:
+        cold = await second.restore(await run.append("l", len, "z"))
+    assert warm.state["l"][100:] == ["y" * 100_000]
+    assert cold.state["l"][100:] == ["y" * 100_000, "z"]
+    assert len(warm.losses) == len(cold.losses) == 1
+
+
+@case()
+async def before_save_compacts_the_state(store: Store) -> None:
+    """The function runs on the caller's thread, and what it gives back is stored."""
+    seen: list[int] = []
+
+    def compact(state: dict[str, Any]) -> dict[str, Any]:
+        seen.append(threading.get_ident())
+        return {**state, "messages": state["messages"][-2:]}
+
+    client = store.client(before_save=compact)
+    saved = await save(client, "s", {"messages": [1, 2, 3, 4]})
+    async with client.run("s", agent_id="a") as run:
+        await run.save({"messages": [5, 6, 7]})
+    assert (await client.restore(saved)).state == {"messages": [3, 4]}
+    assert (await client.timeline("a", "s"))[0].state == {"messages": [6, 7]}
+    assert set(seen) == {threading.get_ident()}
+
+
+@case("S05")
+async def a_state_that_is_too_large(store: Store) -> None:
+    """Refused with both numbers, nothing written."""
+    client = store.client(max_state_bytes=10_000)
+    with pytest.raises(SerializationError, match="10,000"):
+        await save(client, "s", {"x": "y" * 20_000})
+    assert len(await client.threads()) == 0
