@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lastgood.commits import Found, Intent, Scope, Writes
 from lastgood.manifest import Spot
@@ -19,8 +18,7 @@ from lastgood.rows import CheckpointRow, RunRow, ThreadRow
 Durability = Literal["strict", "relaxed", "window", "cache", "none", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(NamedTuple):
     """A checkpoint row with the names that its keys stand for."""
 
     row: CheckpointRow
@@ -29,8 +27,7 @@ class Located:
     expired: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """Which checkpoints of a thread to list, newest first. Filters are data, never query text."""
 
     thread: str
@@ -44,8 +41,7 @@ class Listing:
     limit: int = 50
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadEntry:
+class ThreadEntry(NamedTuple):
     """A thread as a list shows it: its row, its agents, its newest run."""
 
     row: ThreadRow
@@ -53,16 +49,14 @@ class ThreadEntry:
     run: RunRow | None
 
 
-@dataclass(frozen=True, slots=True)
-class Extents:
-    """A range of parts: `count` of them from `first` on."""
+class Extents(NamedTuple):
+    """A range of parts: `length` of them from `first` on."""
 
     first: Spot
-    count: int
+    length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Census:
+class Census(NamedTuple):
     """How much there is: live threads of a tenant, and since when the store exists."""
 
     threads: int

@@ -110,8 +110,10 @@ def pack_mapping(
     """Context or metadata as stored (nothing takes no bytes), and what had to be left out."""
     if values is not None and not isinstance(values, Mapping):
         raise TypeError(f"{root} must be a mapping, not {type(values).__name__}")
+    if not values:
+        return b"", []
     encoder = codec.encoder(root)
-    data = encoder.pack(dict(values)) if values else b""
+    data = encoder.pack(dict(values))
     assert isinstance(data, bytes), "a dict can always be kept"
     return data, encoder.losses
 

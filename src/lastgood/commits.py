@@ -13,15 +13,16 @@ The rules of conflicts and heads live in `decide`s, once, for every backend.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
 
+NONE: Mapping[Any, Any] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+
+class Scope(NamedTuple):
     """Which rows an operation needs to see. `branch=None` means the lane's current one."""
 
     tenant: str
@@ -37,8 +38,7 @@ class Scope:
     """A checkpoint whose branches are wanted, with what each would fall back to without it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What stands in the store at the moment of the commit.
 
     `head` is the row that the branch names; `tip` is the one it reads as: the same, or its nearest
@@ -54,10 +54,10 @@ class Found:
     tip: CheckpointRow | None = None
     run: RunRow | None = None
     """The newest run of the lane."""
-    rows: Mapping[bytes, CheckpointRow] = field(default_factory=dict)
-    agents: Mapping[int, str] = field(default_factory=dict)
+    rows: Mapping[bytes, CheckpointRow] = NONE
+    agents: Mapping[int, str] = NONE
     """Lane numbers to agent ids, for the lane and for every row found."""
-    large: Mapping[bytes, Spot] = field(default_factory=dict)
+    large: Mapping[bytes, Spot] = NONE
     fallbacks: tuple[tuple[BranchRow, CheckpointRow | None], ...] = ()
 
     @property

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from lastgood import manifest, tree
 from lastgood.backend import Backend, Extents, Located
@@ -24,7 +24,7 @@ from lastgood.checkpoints import (
     read_mapping,
 )
 from lastgood.codec import Codec, Dropped, Encoder, Loss
-from lastgood.commits import Scope
+from lastgood.commits import Scope, Writes
 from lastgood.driver import Pulse
 from lastgood.errors import CheckpointIntegrityError, SerializationError
 from lastgood.ids import new_id, read_id, show_id
@@ -57,8 +57,7 @@ class Options:
     cache_bytes: int = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(NamedTuple):
     """A state as it was at one moment, encoded."""
 
     tree: Node
@@ -67,8 +66,7 @@ class Captured:
     stored: Stored | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """What a caller says of a checkpoint besides its state; 0 and empty mean "as usual"."""
 
     agent: str
@@ -158,7 +156,7 @@ class Core:
     def copy_draft(self, source: CheckpointRow, about: About) -> Draft:
         """A checkpoint that has the same state as a stored one, and shares its pages."""
         draft = self.draft(Captured(Leaf(b""), read_losses(source.losses)), about)
-        return replace(draft, tree=source)
+        return draft._replace(tree=source)
 
     def put_intent(self, made: Checkpoint) -> Save:
         """The intent to store a built checkpoint under its own id, checksum unchanged."""
@@ -191,15 +189,16 @@ class Core:
         """Commit a checkpoint; gives back its row."""
         intent = await self._with_base(intent)
         writes = await self.backend.commit(intent)
-        return self.committed(intent, writes.checkpoint, writes.answer)
+        return self.committed(intent, writes)
 
-    def committed(self, intent: Save, row: CheckpointRow | None, answer: object) -> CheckpointRow:
+    def committed(self, intent: Save, writes: Writes) -> CheckpointRow:
         """Remember what was committed; only now is it known to be there."""
+        row, answer, slots = writes.checkpoint, writes.answer, writes.slots
         if row is None:
             assert isinstance(answer, CheckpointRow), "a save writes, or was written before"
             return answer
         if isinstance(answer, Stored):
-            stored = replace(answer, slots=read_slots(row.slots))
+            stored = answer._replace(slots=slots)
             self.cache.put(row.id, stored, instead_of=intent.draft.base)
         self.cache.saw((intent.thread, intent.draft.agent), row.id)
         return row
@@ -213,14 +212,14 @@ class Core:
         if isinstance(draft.tree, Leaf | CheckpointRow) or draft.stored is not None:
             return intent
         named = intent.parent if isinstance(intent.parent, bytes) else b""
-        scope = replace(intent.scope, ids=(named,) if named else (), large=())
+        scope = intent.scope._replace(ids=(named,) if named else (), large=())
         found = await self.backend.look(scope)
         row = found.rows.get(named) or found.tip
         if row is None or found.live is None or row.thread != found.live.thread:
             return intent
         stored = await self.stored(row)
-        laid = replace(draft, tree=rebased(draft.tree, stored.tree), base=row.id, stored=stored)
-        return replace(intent, draft=laid)
+        laid = draft._replace(tree=rebased(draft.tree, stored.tree), base=row.id, stored=stored)
+        return intent._replace(draft=laid)
 
     async def on_parents_branch(self, intent: Save) -> Save:
         """A save that names a parent is about the parent's branch, unless it names one too."""
@@ -229,7 +228,7 @@ class Core:
         found = (await self.backend.find(self.tenant, [intent.parent])).get(intent.parent)
         if found is None or (found.session, found.agent) != (intent.thread, intent.draft.agent):
             return intent
-        return replace(intent, branch=found.row.branch)
+        return intent._replace(branch=found.row.branch)
 
     # loading
 
@@ -266,9 +265,9 @@ class Core:
             return node
         found = await self.backend.parts(wanted)
         for extent, pages in zip(wanted, found, strict=True):
-            if len(pages) != extent.count:
+            if len(pages) != extent.length:
                 raise CheckpointIntegrityError(
-                    f"checkpoint {row.label}: {extent.count - len(pages)} of its parts are missing "
+                    f"checkpoint {row.label}: {extent.length - len(pages)} of its parts are missing "
                     f"(stream {extent.first.stream}, from {extent.first.number} on)."
                 )
         return tree.filled(node, iter(found))

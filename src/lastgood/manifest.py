@@ -56,8 +56,7 @@ class Spot(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A tree whose pages all have a place, as cached under its checkpoint's id."""
 
     tree: Node
@@ -65,8 +64,7 @@ class Stored:
     skeleton: Sequence | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What a commit writes for one state. `stored` is None if the state was not looked into."""
 
     manifest: bytes

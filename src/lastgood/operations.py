@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from lastgood.backend import Listing, Located, ThreadEntry
@@ -131,7 +130,7 @@ async def log(core: Core, listing: Listing, metadata: Mapping[str, Any]) -> Page
     kept: list[Header] = []
     before: int | None = listing.before
     while True:
-        rows = await core.backend.history(core.tenant, replace(listing, before=before))
+        rows = await core.backend.history(core.tenant, listing._replace(before=before))
         for located in rows:
             header = core.header(located)
             if all(_has(header.metadata, key, value) for key, value in metadata.items()):

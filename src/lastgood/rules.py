@@ -6,7 +6,6 @@ same ones. Runs and removal have theirs in `run_rules` and `removal_rules`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lastgood import manifest
@@ -29,8 +28,7 @@ OnConflict = Literal["branch", "reject"]
 BEGIN_ANEW = "Stop this writer, or begin anew: a save without parent_id, or a new run."
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A captured checkpoint: everything that is known before the commit."""
 
     id: bytes
@@ -62,8 +60,7 @@ class Line(NamedTuple):
     current: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
+class Save(NamedTuple):
     """The intent to commit one checkpoint.
 
     `holder` is the key of the thread that the writer got hold of earlier: a run's.

@@ -119,7 +119,7 @@ class Run(Generic[S]):
         self._run, self.attempt = writes.run.id, writes.run.attempt
         self.resumed = writes.run.attempt > 1
         if writes.checkpoint is not None and enter.initial is not None:
-            self._row = core.committed(enter.initial, writes.checkpoint, writes.answer)
+            self._row = core.committed(enter.initial, writes)
         elif isinstance(writes.answer, CheckpointRow):
             self._row = writes.answer
         self.is_new = not self.resumed and (self._row is None or writes.checkpoint is not None)

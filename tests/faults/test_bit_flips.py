@@ -145,6 +145,11 @@ def test_a_flipped_bit_in_the_header_of_the_file_is_never_silent(
     flip_all(store, [(byte, rng.randrange(8)) for byte in range(100)])
 
 
+def test_a_flipped_bit_in_the_header_of_the_schema_is_never_silent(store: Store) -> None:
+    """All of them: without its tables a full store must not be taken for a new one."""
+    flip_all(store, [(byte, bit) for byte in range(100, 108) for bit in range(8)])
+
+
 def test_the_questions_notice_a_lost_row(store: Store) -> None:
     """The test can fail: without its newest row, a store answers wrongly or complains."""
     client = open_store(store.path, LATER)

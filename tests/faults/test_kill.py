@@ -16,4 +16,5 @@ def test_an_acknowledged_save_survives_kill_nine(
     )
     assert report["problems"] == []
     assert report["kills"] == times(200)
-    assert report["acks"] >= report["kills"] * writers, "every writer was heard in every round"
+    assert report["acks"] > report["kills"] * writers, "they were busy when they were killed"
+    assert report["unsure"] > 0, "some were killed between a commit and its acknowledgement"

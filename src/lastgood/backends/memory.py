@@ -265,7 +265,7 @@ class MemoryBackend(Backend):
 
     def _range(self, extent: Extents) -> list[bytes]:
         stream, first = extent.first
-        spots = (Spot(stream, number) for number in range(first, first + extent.count))
+        spots = (Spot(stream, number) for number in range(first, first + extent.length))
         return [self.shelves.parts[spot].data for spot in spots if spot in self.shelves.parts]
 
     async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:

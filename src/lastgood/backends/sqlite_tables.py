@@ -251,6 +251,6 @@ class SqliteTables(Tables):
         found = []
         for extent in ranges:
             low = extent.first.stream << 32 | extent.first.number
-            rows = self.connection.execute(_PARTS, (low, low + extent.count - 1)).fetchall()
+            rows = self.connection.execute(_PARTS, (low, low + extent.length - 1)).fetchall()
             found.append([data for (data,) in rows if type(data) is bytes])
         return found

@@ -43,12 +43,23 @@ class Encoder:
         self._drops = policy == "drop"
         self._registry = registry
         self._native = Native(registry, strict_types=strict_types, max_depth=max_depth)
-        self._walker = Walker(self._native, root=root, drops=self._drops, max_depth=max_depth)
+        self._root = root
+        self._max_depth = max_depth
+        self._lazy_walker: Walker | None = None
 
     @property
     def losses(self) -> list[Loss]:
         """What was left out so far, under the drop policy."""
-        return self._walker.losses
+        return self._lazy_walker.losses if self._lazy_walker else []
+
+    @property
+    def _walker(self) -> Walker:
+        """Made when a walk is needed, which most saves never do."""
+        if self._lazy_walker is None:
+            self._lazy_walker = Walker(
+                self._native, root=self._root, drops=self._drops, max_depth=self._max_depth
+            )
+        return self._lazy_walker
 
     def pack(self, value: object, path: Steps = ()) -> bytes | Dropped:
         """The bytes of a value, or DROPPED when policy says so and it cannot be kept."""

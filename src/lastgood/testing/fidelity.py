@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, make_dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -256,7 +256,7 @@ async def a_hostile_context_runs_nothing(store: Store) -> None:
     good = await save(client, "other", {"n": 1})
     for body in HOSTILE:
         hostile = ext(int(Number.RECORD), core.codec.pack(body))
-        draft = replace(core.draft(Captured(Leaf(b"\x80"), ()), About("a")), context=hostile)
+        draft = core.draft(Captured(Leaf(b"\x80"), ()), About("a"))._replace(context=hostile)
         writes = await committed(client, Save(core.tenant, "s", draft))
         assert writes.checkpoint is not None
         await _restored_or_refused(client, writes.checkpoint.label)
