@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -54,7 +54,7 @@ class Shop:
                 self.large[part.digest] = spot
         assert plan.stored is not None
         written = sum(len(part.data) for part in plan.parts) + len(plan.manifest)
-        return plan.manifest, slots, replace(plan.stored, slots=slots), written
+        return plan.manifest, slots, Stored(plan.stored.tree, slots, plan.stored.skeleton), written
 
     def _spot(self, slots: tuple[Slot, ...], part: manifest.Part) -> Spot:
         return Spot(slots[part.slot].stream, part.number)

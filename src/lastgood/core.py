@@ -267,7 +267,7 @@ class Core:
         for extent, pages in zip(wanted, found, strict=True):
             if len(pages) != extent.length:
                 raise CheckpointIntegrityError(
-                    f"checkpoint {row.label}: {extent.length - len(pages)} of its parts are missing "
+                    f"checkpoint {row.label}: {extent.length - len(pages)} of its parts are gone "
                     f"(stream {extent.first.stream}, from {extent.first.number} on)."
                 )
         return tree.filled(node, iter(found))

@@ -131,6 +131,11 @@ class CheckpointRow(NamedTuple):
         """The nearest ancestor that was not removed."""
         return self.fallback if self.parent_gone else self.parent
 
+    def orphaned(self, parent: CheckpointRow) -> CheckpointRow:
+        """This row when what it follows is removed. The way back ends where it leaves the lane."""
+        before = parent.before if parent.lane == self.lane else b""
+        return self._replace(parent_gone=1, fallback=before)
+
     def expired(self, now: int) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 

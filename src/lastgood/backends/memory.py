@@ -129,8 +129,8 @@ class MemoryTables(Tables):
                     break
         return kept
 
-    def count(self, thread: int) -> int:
-        return len(self.shelves.checkpoints.get(thread, {}))
+    def seqs(self, thread: int) -> list[int]:
+        return list(self.shelves.checkpoints.get(thread, {}))
 
     def count_expired(self, thread: int, now: int) -> int:
         rows = self.shelves.checkpoints.get(thread, {}).values()
@@ -205,7 +205,7 @@ class MemoryWriter(MemoryTables):
         for columns in list(self.shelves.checkpoints[row.thread].values()):
             child = unsealed(CheckpointRow, columns)
             if row.id in (child.parent, child.fallback):
-                self._put(child._replace(parent_gone=1, fallback=row.before))
+                self._put(child.orphaned(row))
         del self.shelves.checkpoints[row.thread][row.seq]
         del self.shelves.ids[row.id][row.thread]
 

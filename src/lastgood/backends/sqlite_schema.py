@@ -111,12 +111,24 @@ def prepare(connection: Any, label: str, *, patience: float) -> None:
     if "lastgood_meta" not in tables:
         _refuse_foreign(connection, tables, label)
         if not tables:
+            _check_empty(connection, label)
             connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         _use_wal(connection, label, patience)
         _create(connection)
     _check_format(connection, label)
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         _use_wal(connection, label, patience)
+
+
+def _check_empty(connection: Any, label: str) -> None:
+    """A file without tables must have no pages in use: else its list of tables is damaged."""
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    free = connection.execute("PRAGMA freelist_count").fetchone()[0]
+    if pages - free > 1:
+        raise CheckpointIntegrityError(
+            f"{label} holds data but no tables: its first page is damaged.",
+            hint="Copy the file away before anything else; nothing was written to it.",
+        )
 
 
 def _create(connection: Any) -> None:

@@ -56,7 +56,7 @@ _THREAD_KEYS = (
     " WHERE tenant = ? AND state = ? AND thread < ? ORDER BY thread DESC LIMIT ?"
 )
 _THREADS = _select(ThreadRow, "thread >= ? AND thread < ? ORDER BY thread DESC LIMIT ?")
-_COUNT = "SELECT count(*) FROM lastgood_checkpoint WHERE key BETWEEN ? AND ?"
+_KEYS = "SELECT key FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? ORDER BY key"
 _COUNT_EXPIRED = (
     "SELECT count(*) FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? AND expires_at <= ?"
 )
@@ -228,9 +228,9 @@ class SqliteTables(Tables):
             raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
         return [self.entry(row) for row in mine]
 
-    def count(self, thread: int) -> int:
-        keys = (thread << 32, thread << 32 | LOW)
-        return int(self.connection.execute(_COUNT, keys).fetchone()[0])
+    def seqs(self, thread: int) -> list[int]:
+        found = self.connection.execute(_KEYS, (thread << 32, thread << 32 | LOW)).fetchall()
+        return [key & LOW for (key,) in found]
 
     def count_expired(self, thread: int, now: int) -> int:
         keys = (thread << 32, thread << 32 | LOW, now)

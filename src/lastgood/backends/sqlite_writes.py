@@ -132,11 +132,11 @@ class SqliteWriter(SqliteTables):
             row.id,
         )
         for child in children:
-            marked = child._replace(parent_gone=1, fallback=row.before)
+            marked = child.orphaned(row)
             self.connection.execute(
                 "UPDATE lastgood_checkpoint SET parent_gone = 1, fallback = ?, seal = ?"
                 " WHERE key = ?",
-                (row.before, sealed(marked)[-1], low | child.seq),
+                (marked.fallback, sealed(marked)[-1], low | child.seq),
             )
         self.connection.execute("DELETE FROM lastgood_checkpoint WHERE key = ?", (low | row.seq,))
 

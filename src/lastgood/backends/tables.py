@@ -21,8 +21,8 @@ from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
 Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
 
 
-COUNTED = 1000
-"""Up to so many checkpoints are counted when a history is read, as one more check."""
+COUNTED = 256
+"""A thread of at most so many checkpoints is counted through when its history is read."""
 
 
 class Line(NamedTuple):
@@ -74,8 +74,8 @@ class Tables(ABC):
         """Live checkpoints, newest first."""
 
     @abstractmethod
-    def count(self, thread: int) -> int:
-        """How many checkpoints a thread has."""
+    def seqs(self, thread: int) -> list[int]:
+        """Every seq of a thread, in stored order."""
 
     @abstractmethod
     def count_expired(self, thread: int, now: int) -> int: ...
@@ -225,7 +225,7 @@ class Tables(ABC):
                 return []
         number, now = lane.number if lane else None, self.now_in(thread)
         rows = self.scan(thread.thread, number, listing, now)
-        self._check_order(thread, rows)
+        self._check_seqs(thread)
         for row in self._around(thread, rows, first=listing.before is None):
             if wanted(row, number, listing, now) and not _cut_off(row, rows, listing):
                 raise CheckpointIntegrityError(
@@ -234,13 +234,13 @@ class Tables(ABC):
         names = _Names(self)
         return [names.located(row) for row in rows]
 
-    def _check_order(self, thread: ThreadRow, rows: Sequence[CheckpointRow]) -> None:
-        """No row twice and, where counting is cheap, none lost beside a gap in the chain."""
-        seqs = [row.seq for row in rows]
-        if any(newer <= older for newer, older in pairwise(seqs)):
-            raise CheckpointIntegrityError(f"the history of {thread.name!r} is out of order.")
+    def _check_seqs(self, thread: ThreadRow) -> None:
+        """Where that is cheap: none lost beside a gap in the chain, none there twice."""
         if thread.checkpoints <= COUNTED:
-            _audit(thread, self.count(thread.thread), thread.checkpoints, "checkpoint")
+            seqs = self.seqs(thread.thread)
+            _audit(thread, len(seqs), thread.checkpoints, "checkpoint")
+            if any(newer <= older for older, newer in pairwise(seqs)):
+                raise CheckpointIntegrityError(f"the history of {thread.name!r} is out of order.")
 
     def _around(
         self, thread: ThreadRow, rows: Sequence[CheckpointRow], *, first: bool
@@ -264,12 +264,16 @@ class Tables(ABC):
         """A thread as a list shows it."""
         lanes = sorted(self.lanes(thread.thread), key=lambda lane: lane.number)
         _audit(thread, len(lanes), thread.lanes, "lane")
-        over = self.count_expired(thread.thread, self.now_in(thread)) if thread.expiring else 0
+        over = self._count_expired(thread) if thread.expiring else 0
         return ThreadEntry(
             row=thread._replace(checkpoints=thread.checkpoints - over),
             agents=tuple(lane.agent for lane in lanes),
             run=self._audited_run(thread),
         )
+
+    def _count_expired(self, thread: ThreadRow) -> int:
+        self._check_seqs(thread)
+        return self.count_expired(thread.thread, self.now_in(thread))
 
 
 class _Names:

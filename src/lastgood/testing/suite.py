@@ -10,6 +10,7 @@ import pytest
 
 from lastgood.registry import BACKENDS
 from lastgood.testing import (
+    appends,
     conflicts,
     damage,
     fidelity,
@@ -27,6 +28,7 @@ from lastgood.testing.harness import BackendHarness
 from lastgood.testing.store import COLOURS, Colour, Store
 
 TOPICS = (
+    appends,
     conflicts,
     damage,
     fidelity,

@@ -1,0 +1,79 @@
+"""Appending in a run: commits exactly base + items, at the price of the items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lastgood import SerializationError
+from lastgood.testing.cases import case
+from lastgood.testing.operations import LARGE
+from lastgood.testing.store import Store, headers, thread_info
+
+
+@case()
+async def appending(store: Store) -> None:
+    """Appends to run.state too, commits exactly base + items, costs what is appended."""
+    client = store.client()
+    async with client.run("s", initial={"m": [], "deep": {"x": [{"y": []}]}}) as run:
+        for number in range(300):
+            await run.append("m", f"message {number} " * 20)
+        await run.append("m", 1, 2, step_name="two")
+        await run.append("deep.x[0].y", "z" * 100_000)
+        run.state["m"].append("not saved")
+        last = await run.append("m", "last")
+        assert run.state["m"][-2:] == ["not saved", "last"]
+    found = await store.client().restore(last)
+    expected = [f"message {number} " * 20 for number in range(300)]
+    assert found.state == {"m": [*expected, 1, 2, "last"], "deep": {"x": [{"y": ["z" * 100_000]}]}}
+    assert found.verify_integrity()
+    info = await thread_info(client, "s")
+    assert info is not None
+    unique = sum(map(len, expected)) + 100_000
+    assert info.size < 3 * unique
+
+
+@case()
+async def appending_cold(store: Store) -> None:
+    """A client that remembers nothing appends just as well."""
+    async with store.client().run("s", initial=LARGE) as run:
+        await run.append("messages", "a")
+    before = await thread_info(store.client(), "s")
+    async with store.client(cache_bytes=0).run("s") as run:
+        saved = await run.append("messages", "b", ("c",))
+    found = await store.client().restore(saved)
+    assert found.state == {"messages": [*LARGE["messages"], "a", "b", ("c",)]}
+    after = await thread_info(store.client(), "s")
+    assert before is not None
+    assert after is not None
+    assert after.size - before.size < 2000
+
+
+BAD_APPENDS: dict[str, tuple[str, type[Exception]]] = {
+    "missing": ("nothing", KeyError),
+    "missing below": ("m[9].x", KeyError),
+    "not a list": ("n", TypeError),
+    "a dict": ("d", TypeError),
+    "text": ("t", TypeError),
+    "not a path": ("m..x", ValueError),
+}
+
+
+@case(each=BAD_APPENDS)
+async def appending_where_no_list_is(store: Store, row: tuple[str, type[Exception]]) -> None:
+    """TypeError for what is not a list, KeyError for what is not there; nothing is written."""
+    path, expected = row
+    client = store.client()
+    state: dict[str, Any] = {"m": [], "n": 1, "d": {}, "t": "x" * 5000}
+    async with client.run("s", initial=state) as run:
+        with pytest.raises(expected):
+            await run.append(path, 1)
+        with pytest.raises(SerializationError):
+            await run.append("m", len)
+        assert run.state == state
+        await run.append("m", 1)
+    assert len(await headers(client, "s")) == 2
+    async with client.run("empty") as run:
+        with pytest.raises(KeyError):
+            await run.append("m", 1)
