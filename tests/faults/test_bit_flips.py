@@ -129,6 +129,20 @@ def test_a_flipped_bit_in_the_structure_of_a_page_is_never_silent(
     flip_all(store, spots)
 
 
+def test_a_flipped_bit_in_the_pointers_of_the_fullest_page_of_checkpoints_is_never_silent(
+    store: Store,
+) -> None:
+    """All of them: a pointer to a neighbour's row keeps the count and loses a row."""
+    leaves = [
+        (number - 1) * PAGE_SIZE
+        for number, owner in store.pages.items()
+        if owner == "lastgood_checkpoint" and store.content[(number - 1) * PAGE_SIZE] == 13
+    ]
+    cells, start = max((int.from_bytes(store.content[at + 3 : at + 5]), at) for at in leaves)
+    pointers = range(start + 8, start + 8 + 2 * cells)
+    flip_all(store, [(byte, bit) for byte in pointers for bit in range(8)])
+
+
 def structural_spot(content: bytes, page: int, rng: random.Random) -> tuple[int, int]:
     """A bit of the header or of the cell pointers of a b-tree page."""
     start = (page - 1) * PAGE_SIZE + (100 if page == 1 else 0)

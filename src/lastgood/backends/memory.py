@@ -129,6 +129,10 @@ class MemoryTables(Tables):
                     break
         return kept
 
+    def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
+        found = self.shelves.checkpoints.get(thread, {}).get(seq)
+        return None if found is None else unsealed(CheckpointRow, found)
+
     def seqs(self, thread: int) -> list[int]:
         return list(self.shelves.checkpoints.get(thread, {}))
 

@@ -228,6 +228,9 @@ class SqliteTables(Tables):
             raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
         return [self.entry(row) for row in mine]
 
+    def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
+        return self.one(CheckpointRow, f"{SELECT_CHECKPOINT} key = ?", thread << 32 | seq)
+
     def seqs(self, thread: int) -> list[int]:
         found = self.connection.execute(_KEYS, (thread << 32, thread << 32 | LOW)).fetchall()
         return [key & LOW for (key,) in found]

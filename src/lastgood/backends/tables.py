@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from lastgood.backend import Listing, Located, ThreadEntry
@@ -22,7 +21,7 @@ Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
 
 
 COUNTED = 256
-"""A thread of at most so many checkpoints is counted through when its history is read."""
+"""Of a thread with at most so many checkpoints, all are accounted for when it is listed."""
 
 
 class Line(NamedTuple):
@@ -73,6 +72,8 @@ class Tables(ABC):
     ) -> list[CheckpointRow]:
         """Live checkpoints, newest first."""
 
+    @abstractmethod
+    def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None: ...
     @abstractmethod
     def seqs(self, thread: int) -> list[int]:
         """Every seq of a thread, in stored order."""
@@ -225,8 +226,7 @@ class Tables(ABC):
                 return []
         number, now = lane.number if lane else None, self.now_in(thread)
         rows = self.scan(thread.thread, number, listing, now)
-        self._check_seqs(thread)
-        for row in self._around(thread, rows, first=listing.before is None):
+        for row in self._not_listed(thread, rows, first=listing.before is None):
             if wanted(row, number, listing, now) and not _cut_off(row, rows, listing):
                 raise CheckpointIntegrityError(
                     f"checkpoint {row.label} is missing from the history of {thread.name!r}."
@@ -234,25 +234,36 @@ class Tables(ABC):
         names = _Names(self)
         return [names.located(row) for row in rows]
 
-    def _check_seqs(self, thread: ThreadRow) -> None:
-        """Where that is cheap: none lost beside a gap in the chain, none there twice."""
-        if thread.checkpoints <= COUNTED:
-            seqs = self.seqs(thread.thread)
-            _audit(thread, len(seqs), thread.checkpoints, "checkpoint")
-            if any(newer <= older for older, newer in pairwise(seqs)):
-                raise CheckpointIntegrityError(f"the history of {thread.name!r} is out of order.")
+    def _not_listed(
+        self, thread: ThreadRow, rows: Sequence[CheckpointRow], *, first: bool
+    ) -> Iterator[CheckpointRow]:
+        """Rows that a scan left out, to be asked whether it was right to do so."""
+        heads = {branch.head for branch in self.audited_branches(thread)} if first else set()
+        if thread.checkpoints > COUNTED:
+            yield from self._around(thread, rows, heads)
+            return
+        for seq in self._audited_seqs(thread) - {row.seq for row in rows}:
+            row = self.checkpoint_at(thread.thread, seq)
+            if row is None:
+                raise CheckpointIntegrityError(f"{thread.name}@{seq} is missing.")
+            yield row
+
+    def _audited_seqs(self, thread: ThreadRow) -> set[int]:
+        """Every seq of a thread, none lost and none twice."""
+        seqs = self.seqs(thread.thread)
+        _audit(thread, len(set(seqs)), thread.checkpoints, "checkpoint")
+        _audit(thread, len(seqs), thread.checkpoints, "checkpoint")
+        return set(seqs)
 
     def _around(
-        self, thread: ThreadRow, rows: Sequence[CheckpointRow], *, first: bool
+        self, thread: ThreadRow, rows: Sequence[CheckpointRow], heads: set[bytes]
     ) -> Iterator[CheckpointRow]:
         """The heads, and the parents of rows, that are not among the rows.
 
         Every checkpoint is a head or somebody's parent, so a row that a scan lost is one of these.
         """
-        needed = {row.parent for row in rows if row.parent and not row.parent_gone}
-        if first:
-            needed |= {b.head for b in self.audited_branches(thread)} | {thread.newest}
-        for id in needed - {row.id for row in rows} - {b""}:
+        parents = {row.parent for row in rows if not row.parent_gone}
+        for id in (parents | heads) - {row.id for row in rows} - {b""}:
             found = self.checkpoint(thread.thread, id)
             if found is None:
                 raise CheckpointIntegrityError(
@@ -272,7 +283,7 @@ class Tables(ABC):
         )
 
     def _count_expired(self, thread: ThreadRow) -> int:
-        self._check_seqs(thread)
+        self._audited_seqs(thread)
         return self.count_expired(thread.thread, self.now_in(thread))
 
 
