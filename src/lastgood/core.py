@@ -26,7 +26,12 @@ from lastgood.checkpoints import (
 from lastgood.codec import Codec, Dropped, Encoder, Loss
 from lastgood.commits import Scope, Writes
 from lastgood.driver import Pulse
-from lastgood.errors import CheckpointIntegrityError, SerializationError
+from lastgood.errors import (
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+    LastgoodError,
+    SerializationError,
+)
 from lastgood.ids import new_id, read_id, show_id
 from lastgood.manifest import Spot, Stored
 from lastgood.model import (
@@ -266,11 +271,17 @@ class Core:
         found = await self.backend.parts(wanted)
         for extent, pages in zip(wanted, found, strict=True):
             if len(pages) != extent.length:
-                raise CheckpointIntegrityError(
-                    f"checkpoint {row.label}: {extent.length - len(pages)} of its parts are gone "
-                    f"(stream {extent.first.stream}, from {extent.first.number} on)."
-                )
+                raise await self._lost(row, extent, extent.length - len(pages))
         return tree.filled(node, iter(found))
+
+    async def _lost(self, row: CheckpointRow, extent: Extents, count: int) -> LastgoodError:
+        """Parts are not there: the checkpoint was removed meanwhile, or they are damaged."""
+        if not await self.backend.find(self.tenant, [row.id]):
+            return CheckpointNotFoundError(f"checkpoint {row.label} was removed meanwhile.")
+        return CheckpointIntegrityError(
+            f"checkpoint {row.label}: {count} of its parts are missing "
+            f"(stream {extent.first.stream}, from {extent.first.number} on)."
+        )
 
     async def checkpoint(self, located: Located, *, verify: bool = True) -> Checkpoint:
         """A checkpoint with its state, verified."""

@@ -17,12 +17,12 @@ from lastgood.building import build_state, extend, grafted
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.driver import Driver, blocking
-from lastgood.errors import LastgoodError, RunStateError
+from lastgood.errors import CheckpointNotFoundError, LastgoodError, RunStateError
 from lastgood.ids import check_name, new_id, show_id
 from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
 from lastgood.rows import CheckpointRow
-from lastgood.rules import Save
+from lastgood.rules import Save, check_holder
 from lastgood.run_rules import Beat, Enter, Expect, Leave, Settle
 
 S = TypeVar("S")
@@ -226,7 +226,15 @@ class Run(Generic[S]):
         await self._settle()
         if self._row is None:
             raise KeyError(f"the lane is empty: there is no {path}. Save a state first.")
-        return await self._driver.run(self._core.stored(self._row))
+        return await self._driver.run(self._load(self._row))
+
+    async def _load(self, row: CheckpointRow) -> Stored:
+        try:
+            return await self._core.stored(row)
+        except CheckpointNotFoundError:
+            scope = Scope(self._core.tenant, self.session_id)
+            check_holder(self._thread, await self._core.backend.look(scope), self.session_id)
+            raise
 
     async def finish(self, result: Any = None) -> None:
         """Say that the work is done: the thread's status becomes `done`."""
