@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +94,11 @@ def plain_connect(path: str) -> sqlite3.Connection:
     )
 
 
+def _close_all(connections: list[Any]) -> None:
+    for connection in connections:
+        connection.close()
+
+
 class Connections:
     """All connections of this process to one file."""
 
@@ -107,6 +113,9 @@ class Connections:
         self._reading = 0
         self._frozen = False
         self._prepared: tuple[int, int] | None = None
+        self._opened: list[Any] = []
+        # A client needs no close(). Not at exit, though: a daemon thread may be in the middle.
+        weakref.finalize(self, _close_all, self._opened).atexit = False
 
     def writer(self) -> Any:
         """The writing connection; the caller holds the group's mutex."""
@@ -118,7 +127,7 @@ class Connections:
         """After an I/O error the handle is not to be trusted: open another next time."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            writer.close()
+            self._close(writer)
 
     @contextmanager
     def reader(self) -> Iterator[Any]:
@@ -156,7 +165,12 @@ class Connections:
         except BaseException:
             connection.close()
             raise
+        self._opened.append(connection)
         return connection
+
+    def _close(self, connection: Any) -> None:
+        self._opened.remove(connection)
+        connection.close()
 
     def _identity(self) -> tuple[int, int] | None:
         """Which file the path leads to: somebody may delete it and make another."""
@@ -171,7 +185,7 @@ class Connections:
         with self._gate:
             idle, self._idle = self._idle, []
         for connection in idle:
-            connection.close()
+            self._close(connection)
         self.discard_writer()
 
     def freeze(self) -> None:
