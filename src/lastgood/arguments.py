@@ -12,7 +12,7 @@ from typing import Any
 
 from lastgood.checkpoints import Checkpoint
 from lastgood.ids import check_name, new_id, read_id, show_id
-from lastgood.model import HEAD, Framework, Sentinel, micros
+from lastgood.model import HEAD, Framework, Sentinel, check_step, micros, seconds
 
 _SLIPS = {
     "ttl": "ttl_seconds",
@@ -55,15 +55,6 @@ def chosen_id(checkpoint_id: str | None) -> bytes:
     if found is None:
         raise ValueError(f"checkpoint_id {checkpoint_id!r} is not a UUID. Leave it out to get one.")
     return found
-
-
-def step(index: int | None) -> int | None:
-    """A step number."""
-    if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
-        raise TypeError(f"step_index must be an int, not {type(index).__name__}")
-    if index is not None and not 0 <= index < 1 << 62:
-        raise ValueError(f"step_index must be from 0 to 2**62, not {index}")
-    return index
 
 
 def limit(value: int) -> int:
@@ -119,12 +110,22 @@ def conflict_policy(value: str) -> None:
 
 
 def built(checkpoint: Checkpoint) -> None:
-    """What `put` takes."""
+    """What `put` takes: a checkpoint, each field of the type it says."""
     if not isinstance(checkpoint, Checkpoint):
         raise TypeError(
             f"put() takes a Checkpoint, not {type(checkpoint).__name__}. "
             "Make one with CheckpointBuilder, or Checkpoint.from_dict."
         )
+    check_name(checkpoint.agent_id, "agent_id")
+    check_name(checkpoint.session_id, "session_id")
+    framework(checkpoint.framework)
+    check_step(checkpoint.step_index)
+    name(checkpoint.step_name, "step_name")
+    name(checkpoint.handoff_target, "handoff_target")
+    name(checkpoint.handoff_schema, "handoff_schema")
+    seconds(checkpoint.ttl_seconds)
+    chosen_id(checkpoint.checkpoint_id)
+    parent(checkpoint.parent_id)
 
 
 def one_of(value: str, choices: tuple[str, ...], what: str) -> None:

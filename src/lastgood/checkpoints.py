@@ -17,7 +17,7 @@ from lastgood.codec import Codec, Dropped, Loss
 from lastgood.errors import IncompatibleCheckpointError, SerializationError
 from lastgood.ids import check_name, new_id, read_id, show_id
 from lastgood.integrity import content_checksum
-from lastgood.model import SCHEMA_VERSION, Framework, Header, micros, seconds
+from lastgood.model import SCHEMA_VERSION, Framework, Header, check_step, micros, seconds
 from lastgood.splitting import split
 from lastgood.tree import Node
 
@@ -141,7 +141,7 @@ class CheckpointBuilder:
     def __init__(self, agent_id: str, framework: Framework | str = Framework.CUSTOM) -> None:
         self._values: dict[str, Any] = {
             "agent_id": check_name(agent_id, "agent_id"),
-            "framework": str(getattr(framework, "value", framework)),
+            "framework": check_name(getattr(framework, "value", framework), "framework"),
             "session_id": None,
             "parent_id": None,
             "step_index": 0,
@@ -170,7 +170,8 @@ class CheckpointBuilder:
 
     def step(self, index: int, name: str | None = None) -> Self:
         """Its place in the run."""
-        return self._set(step_index=index, step_name=name)
+        named = None if name is None else check_name(name, "step_name")
+        return self._set(step_index=check_step(index), step_name=named)
 
     def execution_state(self, state: Any) -> Self:
         """The state; it is copied by `build`."""
@@ -193,7 +194,8 @@ class CheckpointBuilder:
 
     def handoff(self, target: str, schema: str | None = None) -> Self:
         """Who it is meant for."""
-        return self._set(handoff_target=target, handoff_schema=schema)
+        named = None if schema is None else check_name(schema, "schema")
+        return self._set(handoff_target=check_name(target, "target"), handoff_schema=named)
 
     def build(self) -> Checkpoint:
         """The checkpoint: a copy of the state as it is now, with its checksum."""

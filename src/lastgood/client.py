@@ -25,6 +25,7 @@ from lastgood.model import (
     Page,
     Sentinel,
     ThreadInfo,
+    check_step,
     seconds,
 )
 from lastgood.opening import Opener
@@ -129,7 +130,7 @@ class Client(Opener):
             agent=agent,
             id=arguments.chosen_id(checkpoint_id),
             framework=arguments.framework(framework),
-            step=arguments.step(step_index),
+            step=check_step(step_index),
             step_name=arguments.name(step_name, "step_name"),
             ttl=seconds(ttl_seconds),
             context=context,
@@ -171,6 +172,7 @@ class Client(Opener):
         the source's time is inherited unless `ttl_seconds` says otherwise.
         """
         target = check_name(target_agent_id, "target_agent_id")
+        arguments.name(schema, "schema")
         ttl = ttl_seconds if isinstance(ttl_seconds, Sentinel) else seconds(ttl_seconds)
         return await self._driver.run(
             operations.handoff(self._core, ref, target, schema=schema, note=note, ttl=ttl)

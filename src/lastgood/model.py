@@ -139,6 +139,17 @@ def micros(when: datetime) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
+def check_step(index: int | None) -> int | None:
+    """Accept a step number."""
+    if index is None:
+        return None
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise TypeError(f"step_index must be an int, not {type(index).__name__}")
+    if not 0 <= index < 1 << 62:
+        raise ValueError(f"step_index must be from 0 to 2**62, not {index}")
+    return index
+
+
 def seconds(ttl: float | timedelta | None) -> float | None:
     """Accept a TTL in either spelling; it must be finite and greater than zero."""
     if ttl is None:

@@ -33,6 +33,7 @@ def make_core(backend: Backend, options: ClientOptions) -> Core:
     """A core over a backend; raises TypeError for an option that does not exist."""
     given: dict[str, Any] = dict(options)
     check_name(given.get("tenant", "default"), "tenant")
+    arguments.name(given.get("user"), "user")
     arguments.one_of(
         given.get("on_unserializable", "raise"), ("raise", "drop"), "on_unserializable"
     )

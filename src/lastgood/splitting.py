@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lastgood import pages
-from lastgood.codec import Codec, Dropped, Encoder, Family, Shape, array_header, nested_token, skip
+from lastgood.codec import Codec, Dropped, Encoder, Family, Shape, nested_token, skip
 from lastgood.pages import SLICE, Chunk, Cut, Keep, Match, New
-from lastgood.tree import Fields, Fresh, Leaf, Node, Place, Sequence, cut_places
+from lastgood.tree import Fields, Fresh, Leaf, Node, Place, Sequence, cut_places, moved
 
 INLINE = 4096
 """A value whose encoding has at most this many bytes stays inline."""
@@ -47,7 +47,7 @@ def split(
     if type(value) is not list and not isinstance(base, Fields | Sequence):
         leaf = _leaf(encoder, value, path)
         if leaf is not None:
-            return leaf
+            return base if base == leaf else leaf  # the base's hash is computed already
     shape = encoder.shape(value, path)
     if isinstance(shape, Dropped):
         return shape
@@ -102,19 +102,22 @@ def _text(site: _Site) -> Node | Dropped:
 def _elements(site: _Site) -> Node | Dropped:
     items = site.shape.family is Family.MAP
     pack = site.encoder.pack_items if items else site.encoder.pack_each
-    encoded = pack(site.shape.content, site.path, exact=site.known is None)
+    encoded = pack(site.shape.content, site.path, exact=False)
     if len(encoded) != len(site.shape.content):
         site = _without_lost(site)
     lengths = list(map(len, encoded))
     if sum(lengths) < INLINE:
-        leaf = _small(site, encoded)
+        leaf = _leaf(site.encoder, site.value, site.path)
         if leaf is not None:
             return leaf
     node, new = _laid_out(site, encoded, lengths)
-    if site.known is None or site.encoder.exact_at(new, site.shape.content, encoded, items=items):
-        return node
-    encoded = pack(site.shape.content, site.path)
-    return _laid_out(site, encoded, list(map(len, encoded)))[0]
+    if site.known is None or site.known.binary is not False:
+        new = list(range(len(encoded)))
+    seen = site.encoder.inspect(new, site.shape.content, encoded, items=items)
+    if not seen.exact:
+        encoded = pack(site.shape.content, site.path)
+        node, _ = _laid_out(site, encoded, list(map(len, encoded)))
+    return moved(node, binary=seen.binary or not seen.exact)
 
 
 def _laid_out(site: _Site, encoded: list[bytes], lengths: list[int]) -> tuple[Sequence, list[int]]:
@@ -149,15 +152,6 @@ def _base(known: Sequence | None) -> tuple[Chunk, ...]:
 
 def _jump(family: Family) -> pages.Skip:
     return skip_item if family is Family.MAP else skip
-
-
-def _small(site: _Site, encoded: list[bytes]) -> Leaf | Dropped | None:
-    """A plain list is its header and body; other kinds carry more and are packed whole."""
-    exact = site.known is None
-    if type(site.value) is not list or not exact:
-        return _leaf(site.encoder, site.value, site.path)
-    data = array_header(len(encoded)) + b"".join(encoded)
-    return Leaf(data) if len(data) <= INLINE else None
 
 
 def _without_lost(site: _Site) -> _Site:
@@ -288,6 +282,7 @@ def appended(encoder: Encoder, known: Sequence, items: Items[object], path: Path
     encoded = encoder.pack_each(items, path)
     if len(encoded) != len(items):
         items = [item for item in items if _keeps(encoder, item)]
+    seen = encoder.inspect(range(len(encoded)), items, encoded, items=False)
     nested = known.nested
     for index, data in enumerate(encoded):
         if len(data) > SLICE:
@@ -296,7 +291,8 @@ def appended(encoder: Encoder, known: Sequence, items: Items[object], path: Path
             nested = (*nested, node)
     cut = pages.cut_elements([len(data) for data in encoded])
     longer = grown(known, known.count + len(encoded), b"".join(encoded), cut)
-    return replace(longer, nested=nested)
+    unknown = known.binary is None and not seen.binary
+    return replace(longer, nested=nested, binary=None if unknown else known.binary or seen.binary)
 
 
 def rebased(node: Node, base: Node) -> Node:

@@ -105,6 +105,8 @@ class Sequence:
     running: Hash = field(repr=False, compare=False)
     home: int | None = None
     nested: tuple[Node, ...] = ()
+    binary: bool | None = None
+    """Whether its elements hold binary values; None where that is not known (read from a store)."""
 
     @Lazy
     def hash(self) -> bytes:

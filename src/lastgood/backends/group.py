@@ -13,10 +13,42 @@ from collections.abc import Callable
 
 from lastgood.commits import Intent, Writes
 from lastgood.driver import Wait
-from lastgood.errors import StorageError
+from lastgood.errors import StorageError, TransientStorageError
 
 BATCH = 256
 """At most so many operations share a transaction: one bad disk block must not hurt thousands."""
+
+
+class Turnstile:
+    """A mutex that says so when its own holder comes again, instead of waiting for ever.
+
+    That is what a signal handler does which saves while a save is under way in its thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def acquire(self) -> None:
+        """Wait for a turn; raises TransientStorageError if this thread has it already."""
+        self._lock.acquire()
+        if self._depth:
+            self._lock.release()
+            raise TransientStorageError(
+                "a save is under way in this very thread; a signal handler interrupted it.",
+                hint="Let the handler set a flag, and save where the work goes on.",
+            )
+        self._depth = 1
+
+    def release(self) -> None:
+        self._depth = 0
+        self._lock.release()
 
 
 class Ticket(Wait):
@@ -30,9 +62,13 @@ class Ticket(Wait):
         self._error: BaseException | None = None
 
     def settle(self) -> None:
-        with self._group.mutex:
-            while not self.done:
-                self._group.drain()
+        try:
+            with self._group.mutex:
+                while not self.done:
+                    self._group.drain()
+        except TransientStorageError as error:
+            self._group.withdraw(self)
+            self.fail(error)
 
     def succeed(self, writes: Writes) -> None:
         self._writes, self.done = writes, True
@@ -52,7 +88,7 @@ class Group:
     """The queue in front of one writer. `execute` settles every ticket of a batch."""
 
     def __init__(self, execute: Callable[[list[Ticket]], None]) -> None:
-        self.mutex = threading.Lock()
+        self.mutex = Turnstile()
         self._queue: deque[Ticket] = deque()
         self._execute = execute
 
@@ -60,6 +96,10 @@ class Group:
         ticket = Ticket(self, intent)
         self._queue.append(ticket)
         return ticket
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Take back a commit that nobody has begun."""
+        self._queue.remove(ticket)
 
     def drain(self) -> None:
         """Commit what is queued. The caller holds the mutex."""

@@ -6,7 +6,6 @@ with the process; a forked child goes on with a copy of its own.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from lastgood.backend import (
     Located,
     ThreadEntry,
 )
+from lastgood.backends.group import Turnstile
 from lastgood.backends.tables import Tables, taken, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
 from lastgood.manifest import Slot, Spot
@@ -236,7 +236,7 @@ class MemoryBackend(Backend):
     def __init__(self, *, clock: Callable[[], int] = time.time_ns) -> None:
         self.shelves = Shelves()
         self._clock = clock
-        self._lock = threading.RLock()
+        self._lock = Turnstile()
         self._created_at = self.now()
 
     def now(self) -> int:

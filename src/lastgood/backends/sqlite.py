@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar
 from lastgood.backend import Backend, Census, Durability, Extents, Listing, Located, ThreadEntry
 from lastgood.backends.group import Group, Ticket
 from lastgood.backends.sqlite_connection import Connect, Connections, plain_connect, translated
+from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.sqlite_writes import SqliteWriter
 from lastgood.commits import Found, Intent, Scope, Writes, decided
@@ -53,6 +54,7 @@ class SqliteBackend(Backend):
         self.failpoint: Failpoint = _no_failpoint
         self._clock = clock
         self._connections = Connections(self.path, connect, relaxed=durability == "relaxed")
+        self._recent = Recent()
         self._group = Group(self._execute)
         _ALL.add(self)
 
@@ -131,7 +133,7 @@ class SqliteBackend(Backend):
 
     def _transaction(self, intent: Intent) -> Writes:
         with self._begun() as connection:
-            rows = SqliteWriter(connection, self.now())
+            rows = SqliteWriter(connection, self.now(), self._recent)
             writes = self._write(rows, decided(rows, intent))
             self.failpoint("before-commit")
             connection.execute("COMMIT")
@@ -143,7 +145,7 @@ class SqliteBackend(Backend):
         outcomes: list[Writes | Exception] = []
         with self._begun() as connection:
             for ticket in batch:
-                rows = SqliteWriter(connection, self.now())
+                rows = SqliteWriter(connection, self.now(), self._recent)
                 try:
                     writes = decided(rows, ticket.intent)
                 except (sqlite3.Error, UnicodeDecodeError):
@@ -165,13 +167,17 @@ class SqliteBackend(Backend):
 
     @contextmanager
     def _begun(self) -> Iterator[Any]:
-        connection = self._connections.writer()
+        connection, is_new = self._connections.writer()
+        if is_new:
+            self._recent.forget()  # the version counts per connection
         if connection.in_transaction:
             connection.execute("ROLLBACK")  # a commit before us was interrupted
         connection.execute("BEGIN IMMEDIATE")
         try:
+            self._recent.begin(connection.execute("PRAGMA data_version").fetchone()[0])
             yield connection
         except BaseException:
+            self._recent.forget()
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise

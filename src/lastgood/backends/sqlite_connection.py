@@ -117,11 +117,12 @@ class Connections:
         # A client needs no close(). Not at exit, though: a daemon thread may be in the middle.
         weakref.finalize(self, _close_all, self._opened).atexit = False
 
-    def writer(self) -> Any:
-        """The writing connection; the caller holds the group's mutex."""
-        if self._writer is None:
+    def writer(self) -> tuple[Any, bool]:
+        """The writing connection and whether it is new; the caller holds the group's mutex."""
+        is_new = self._writer is None
+        if is_new:
             self._writer = self._open()
-        return self._writer
+        return self._writer, is_new
 
     def discard_writer(self) -> None:
         """After an I/O error the handle is not to be trusted: open another next time."""

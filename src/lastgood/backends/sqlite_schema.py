@@ -6,6 +6,8 @@ prefix `lastgood_`, so that an application may keep its own tables in the same f
 - A checkpoint's key is `thread << 32 | seq` and a part's is `stream << 32 | no`, in ordinary rowid
   tables: rows of a thread lie together and a range is one BETWEEN. (Measured: WITHOUT ROWID costs
   2.8 times the bytes of the change here, this 1.2 to 1.4 times.)
+- Columns have no declared type: SQLite would convert a value to it, and the row's seal, which was
+  made of the value that was given, would no longer fit.
 - Thread and stream keys are AUTOINCREMENT, so they are never used twice: with a reused key a late
   writer could write into another tenant's thread.
 - A checkpoint's id is unique within a tenant, which the commit sees to; the index is not unique,
@@ -31,46 +33,46 @@ FORMAT = 1
 PAGE_SIZE = 8192
 
 DDL = """
-CREATE TABLE lastgood_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE lastgood_meta (name TEXT PRIMARY KEY, value NOT NULL);
 CREATE TABLE lastgood_thread (
-    thread INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, name TEXT NOT NULL,
-    incarnation INTEGER NOT NULL, state INTEGER NOT NULL, title TEXT NOT NULL, owner TEXT,
-    seq INTEGER NOT NULL, checkpoints INTEGER NOT NULL, newest BLOB NOT NULL,
-    expiring INTEGER NOT NULL, lanes INTEGER NOT NULL, branches INTEGER NOT NULL,
-    runs INTEGER NOT NULL,
-    size INTEGER NOT NULL, last_step TEXT,
-    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, seal BLOB NOT NULL);
+    thread INTEGER PRIMARY KEY AUTOINCREMENT, tenant NOT NULL, name NOT NULL,
+    incarnation NOT NULL, state NOT NULL, title NOT NULL, owner,
+    seq NOT NULL, checkpoints NOT NULL, newest NOT NULL,
+    expiring NOT NULL, lanes NOT NULL, branches NOT NULL,
+    runs NOT NULL,
+    size NOT NULL, last_step,
+    created_at NOT NULL, updated_at NOT NULL, seal NOT NULL);
 CREATE UNIQUE INDEX lastgood_thread_name ON lastgood_thread (tenant, name);
 CREATE INDEX lastgood_thread_again ON lastgood_thread (name, tenant);
 CREATE INDEX lastgood_thread_list ON lastgood_thread (tenant, state, thread);
 CREATE TABLE lastgood_lane (
-    thread INTEGER NOT NULL, number INTEGER NOT NULL, agent TEXT NOT NULL, current TEXT NOT NULL,
-    seal BLOB NOT NULL, PRIMARY KEY (thread, agent)) WITHOUT ROWID;
+    thread NOT NULL, number NOT NULL, agent NOT NULL, current NOT NULL,
+    seal NOT NULL, PRIMARY KEY (thread, agent)) WITHOUT ROWID;
 CREATE TABLE lastgood_branch (
-    thread INTEGER NOT NULL, lane INTEGER NOT NULL, name TEXT NOT NULL, head BLOB NOT NULL,
-    seal BLOB NOT NULL, PRIMARY KEY (thread, lane, name)) WITHOUT ROWID;
+    thread NOT NULL, lane NOT NULL, name NOT NULL, head NOT NULL,
+    seal NOT NULL, PRIMARY KEY (thread, lane, name)) WITHOUT ROWID;
 CREATE TABLE lastgood_run (
-    thread INTEGER NOT NULL, lane INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
-    closed INTEGER NOT NULL, status TEXT NOT NULL, attempt INTEGER NOT NULL,
-    started_at INTEGER NOT NULL, beat_at INTEGER NOT NULL, step TEXT, error TEXT,
-    result BLOB NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (thread, number)) WITHOUT ROWID;
+    thread NOT NULL, lane NOT NULL, id NOT NULL, number NOT NULL,
+    closed NOT NULL, status NOT NULL, attempt NOT NULL,
+    started_at NOT NULL, beat_at NOT NULL, step, error,
+    result NOT NULL, seal NOT NULL, PRIMARY KEY (thread, number)) WITHOUT ROWID;
 CREATE TABLE lastgood_checkpoint (
-    key INTEGER PRIMARY KEY, id BLOB NOT NULL, lane INTEGER NOT NULL, branch TEXT NOT NULL,
-    parent BLOB NOT NULL, parent_digest BLOB NOT NULL, parent_gone INTEGER NOT NULL,
-    fallback BLOB NOT NULL, step INTEGER NOT NULL, step_name TEXT, framework TEXT NOT NULL,
-    created_at INTEGER NOT NULL, ttl REAL, expires_at INTEGER, context BLOB NOT NULL,
-    metadata BLOB NOT NULL, target TEXT, schema TEXT, source_lane INTEGER, losses BLOB NOT NULL,
-    root BLOB NOT NULL, digest BLOB NOT NULL, size INTEGER NOT NULL, manifest BLOB NOT NULL,
-    slots BLOB NOT NULL,
-    seal BLOB NOT NULL);
+    key INTEGER PRIMARY KEY, id NOT NULL, lane NOT NULL, branch NOT NULL,
+    parent NOT NULL, parent_digest NOT NULL, parent_gone NOT NULL,
+    fallback NOT NULL, step NOT NULL, step_name, framework NOT NULL,
+    created_at NOT NULL, ttl, expires_at, context NOT NULL,
+    metadata NOT NULL, target, schema, source_lane, losses NOT NULL,
+    root NOT NULL, digest NOT NULL, size NOT NULL, manifest NOT NULL,
+    slots NOT NULL,
+    seal NOT NULL);
 CREATE INDEX lastgood_checkpoint_id ON lastgood_checkpoint (id);
 CREATE TABLE lastgood_stream (
-    stream INTEGER PRIMARY KEY AUTOINCREMENT, thread INTEGER NOT NULL);
+    stream INTEGER PRIMARY KEY AUTOINCREMENT, thread NOT NULL);
 CREATE INDEX lastgood_stream_thread ON lastgood_stream (thread);
 CREATE TABLE lastgood_part (
-    key INTEGER PRIMARY KEY, born INTEGER NOT NULL, digest BLOB NOT NULL, data BLOB NOT NULL);
+    key INTEGER PRIMARY KEY, born NOT NULL, digest NOT NULL, data NOT NULL);
 CREATE TABLE lastgood_large (
-    thread INTEGER NOT NULL, digest BLOB NOT NULL, key INTEGER NOT NULL,
+    thread NOT NULL, digest NOT NULL, key NOT NULL,
     PRIMARY KEY (thread, digest)) WITHOUT ROWID;
 """
 
@@ -107,17 +109,29 @@ def read_stamp(text: object) -> int:
 
 def prepare(connection: Any, label: str, *, patience: float) -> None:
     """Make sure that a file is ours: tables, format, WAL. Safe for many processes at once."""
-    tables = _tables(connection)
+    tables = _inspected(connection, label)
     if "lastgood_meta" not in tables:
-        _refuse_foreign(connection, tables, label)
         if not tables:
-            _check_empty(connection, label)
             connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         _use_wal(connection, label, patience)
         _create(connection)
     _check_format(connection, label)
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         _use_wal(connection, label, patience)
+
+
+def _inspected(connection: Any, label: str) -> set[str]:
+    """The tables of a file that is ours, new or an application's; looked at in one moment."""
+    connection.execute("BEGIN")
+    try:
+        tables = _tables(connection)
+        if "lastgood_meta" not in tables:
+            _refuse_foreign(connection, tables, label)
+        if not tables:
+            _check_empty(connection, label)
+        return tables
+    finally:
+        connection.execute("COMMIT")
 
 
 def _check_empty(connection: Any, label: str) -> None:

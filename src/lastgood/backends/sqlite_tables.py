@@ -177,7 +177,8 @@ class SqliteTables(Tables):
         self, thread: int, lane: int | None, listing: Listing, now: int
     ) -> list[CheckpointRow]:
         low = thread << 32
-        top = low | (LOW if listing.before is None else max(0, listing.before - 1))
+        before = LOW + 1 if listing.before is None else listing.before
+        top = low | min(LOW, max(0, before - 1))
         optional: list[tuple[str, object, tuple[object, ...]]] = [
             ("(lane = ? OR source_lane = ?)", lane, (lane, lane)),
             ("branch = ?", listing.branch, (listing.branch,)),

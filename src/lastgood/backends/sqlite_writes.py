@@ -6,14 +6,16 @@ Owns every INSERT, UPDATE and DELETE on our rows; decides nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_schema import stamp
 from lastgood.backends.sqlite_tables import COLUMNS, LOW, SELECT_CHECKPOINT, SqliteTables
-from lastgood.backends.tables import taken
-from lastgood.commits import Taken, Writes
+from lastgood.backends.tables import Line, taken
+from lastgood.commits import Scope, Taken, Writes
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
-from lastgood.rows import TABLES, CheckpointRow, Row, ThreadRow, pack_slots, sealed
+from lastgood.rows import TABLES, CheckpointRow, LaneRow, Row, ThreadRow, pack_slots, sealed
 
 _UPDATE_THREAD = (
     f"UPDATE lastgood_thread SET {', '.join(f'{name} = ?' for name in COLUMNS[ThreadRow][5:])}"
@@ -35,7 +37,18 @@ _INSERT = {
 
 
 class SqliteWriter(SqliteTables):
-    """The rows behind the writing connection."""
+    """The rows behind the writing connection, inside a transaction that holds the write lock."""
+
+    def __init__(self, connection: Any, clock: int, recent: Recent) -> None:
+        super().__init__(connection, clock)
+        self._recent = recent
+        self._stamp = recent.stamp
+        self._lane: LaneRow | None = None
+
+    def line(self, scope: Scope) -> Line:
+        found = self._recent.line(scope) or super().line(scope)
+        self._lane = found.lane
+        return found
 
     def taken(self, writes: Writes) -> Taken:
         return taken(self, writes, self._has_part)
@@ -47,8 +60,14 @@ class SqliteWriter(SqliteTables):
 
     def write(self, writes: Writes) -> Writes:
         """Carry out what was decided; gives back the writes with their keys."""
+        written = self._write(writes)
+        self._recent.note(written, self._lane, self._stamp)
+        return written
+
+    def _write(self, writes: Writes) -> Writes:
         if self.clock - self.newest >= SECOND:
-            self.connection.execute(_UPDATE_NEWEST, (stamp(self.clock),))
+            self._stamp = stamp(self.clock)
+            self.connection.execute(_UPDATE_NEWEST, (self._stamp,))
         if writes.wiped is not None:
             self._wipe(writes.wiped)
             return writes

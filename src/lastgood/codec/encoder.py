@@ -17,7 +17,7 @@ from lastgood.codec.containers import SETS
 from lastgood.codec.decoder import Decoder
 from lastgood.codec.kinds import DROPPED, Dropped, Family, Number, Shape, paired
 from lastgood.codec.msgpack import skip
-from lastgood.codec.native import Native
+from lastgood.codec.native import Inspection, Native
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry
 from lastgood.codec.walk import Item, Walker, plain_keys
@@ -74,11 +74,10 @@ class Encoder:
     ) -> list[bytes]:
         """The bytes of each element; under the drop policy of those that can be kept.
 
-        With `exact=False` the caller asks `exact_at` about the elements that turn out to be new:
-        the others were looked at when they came in.
+        With `exact=False` the caller sees to it with `inspect`, for those that turn out to be new.
         """
         packed = self._native.pack_each(values)
-        if packed is None or (exact and not self._native.exact(values, packed)):
+        if packed is None or (exact and not self._native.inspect(values, packed).exact):
             return self._walker.drive(self._walker.each(values, path))
         return packed
 
@@ -86,18 +85,18 @@ class Encoder:
         """The bytes of each key and its value, put together."""
         values = list(chain.from_iterable(items))
         flat = self._native.pack_each(values)
-        if flat is None or (exact and not self._native.exact(values, flat)):
+        if flat is None or (exact and not self._native.inspect(values, flat).exact):
             return self._walker.drive(self._walker.items(items, path))
         return list(map(add, flat[::2], flat[1::2]))
 
-    def exact_at(
+    def inspect(
         self, positions: Sequence[int], content: Any, packed: Sequence[bytes], *, items: bool
-    ) -> bool:
-        """Whether the elements (or items) at some positions read back as what they were."""
+    ) -> Inspection:
+        """What the elements (or items) at some positions are made of."""
         values = [content[position] for position in positions]
         if items:
             values = list(chain.from_iterable(values))
-        return self._native.exact(values, [packed[position] for position in positions])
+        return self._native.inspect(values, [packed[position] for position in positions])
 
     def shape(self, value: object, path: Steps = ()) -> Shape | Dropped:
         """Open a value by one level, for whoever stores its parts apart."""

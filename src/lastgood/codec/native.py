@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import ormsgpack
 from ormsgpack import Ext, packb
@@ -30,7 +30,18 @@ _FREE_LEVELS = 16
 CHECKED_LEVEL = 2
 
 _FOREIGN = frozenset({bytearray, memoryview, Ext, ormsgpack.Fragment})
+_BINARY = frozenset({bytes, bytearray, memoryview})
 _NATIVE = frozenset({list, dict})
+
+
+class Inspection(NamedTuple):
+    """Whether values read back as what they were, and whether they hold anything binary.
+
+    Where nothing is binary, nothing can later be exchanged for its look-alike unnoticed.
+    """
+
+    exact: bool
+    binary: bool
 
 
 class Native:
@@ -61,9 +72,12 @@ class Native:
         except TypeError:
             return None
 
-    def exact(self, values: Sequence[object], packed: Sequence[bytes]) -> bool:
-        """Whether packed values read back as what they were."""
-        return not (_may_hide(b"".join(packed)) and _hides(values))
+    def inspect(self, values: Sequence[object], packed: Sequence[bytes]) -> Inspection:
+        """What natively packed values are made of, as far as packing can hide it."""
+        if not _may_hide(b"".join(packed)):
+            return Inspection(exact=True, binary=False)
+        types = _types_in(values)
+        return Inspection(types.isdisjoint(_FOREIGN), not types.isdisjoint(_BINARY))
 
     def kind_of(self, value: object) -> Kind | None:
         """The kind of a value; None, or `Refused` with a reason, when it cannot be stored."""
@@ -110,12 +124,16 @@ def _may_hide(data: bytes) -> bool:
 
 def _hides(values: Iterable[object]) -> bool:
     """Whether natively packed parts are of a type that packing changed without a word."""
+    return not _types_in(values).isdisjoint(_FOREIGN)
+
+
+def _types_in(values: Iterable[object]) -> set[type]:
+    """The types of values and of all that plain lists and dicts among them hold."""
     level = list(values)
-    types = set(map(type, level))
-    while types.isdisjoint(_FOREIGN):
-        if types.isdisjoint(_NATIVE):
-            return False
+    types = found = set(map(type, level))
+    while not types.isdisjoint(_NATIVE):
         inner: list[Any] = [part for part in level if type(part) in _NATIVE]
         level = list(chain.from_iterable(p.values() if type(p) is dict else p for p in inner))
         types = set(map(type, level))
-    return True
+        found = found | types
+    return found

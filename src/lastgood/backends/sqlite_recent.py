@@ -1,0 +1,68 @@
+"""What this process wrote last, so that the next commit need not read it again.
+
+A commit holds the write lock, and SQLite's `data_version` tells whether any other connection has
+committed since; if none has, the rows that we wrote last are the rows that are there. Anything out
+of the ordinary (a rollback, a removal, another connection) makes it forget everything.
+"""
+
+from __future__ import annotations
+
+from lastgood.backends.tables import Line
+from lastgood.commits import Scope, Writes
+from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow
+
+LIMIT = 4096
+
+Name = tuple[str, str]
+
+
+class Recent:
+    """Threads and lines as of the last commit of this process's one writer."""
+
+    def __init__(self) -> None:
+        self.stamp: object = None
+        self._version: int | None = None
+        self._threads: dict[Name, ThreadRow] = {}
+        self._lines: dict[tuple[Name, str, str], tuple[LaneRow, BranchRow, CheckpointRow]] = {}
+        self._lanes: dict[tuple[Name, str], LaneRow] = {}
+
+    def begin(self, version: int) -> None:
+        """A transaction begins; the version tells whether what we know still holds."""
+        if version != self._version or len(self._lines) > LIMIT:
+            self.forget()
+        self._version = version
+
+    def forget(self) -> None:
+        """Nothing is known any more."""
+        self.stamp = self._version = None
+        self._threads.clear()
+        self._lines.clear()
+        self._lanes.clear()
+
+    def line(self, scope: Scope) -> Line | None:
+        """What a look would find, if that is known."""
+        name = (scope.tenant, scope.thread)
+        lane = self._lanes.get((name, scope.agent or ""))
+        if lane is None or self.stamp is None:
+            return None
+        found = self._lines.get((name, lane.agent, scope.branch or lane.current))
+        return Line(self._threads[name], *found) if found else None
+
+    def note(self, writes: Writes, lane: LaneRow | None, stamp: object) -> None:
+        """Take over what a commit is about to make true."""
+        plain = not writes.removed and writes.wiped is None
+        if writes.checkpoint is None and (writes.lane is not None or writes.branches):
+            plain = False  # a branch was moved in another way than by a save
+        if not plain:
+            self.forget()
+        elif writes.thread is not None:
+            self._take(writes, writes.thread, writes.lane or lane, stamp)
+
+    def _take(self, writes: Writes, thread: ThreadRow, lane: LaneRow | None, stamp: object) -> None:
+        name = (thread.tenant, thread.name)
+        self.stamp = stamp
+        self._threads[name] = thread
+        if lane is not None and writes.checkpoint is not None:
+            self._lanes[name, lane.agent] = lane
+            for branch in writes.branches:
+                self._lines[name, lane.agent, branch.name] = (lane, branch, writes.checkpoint)
