@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import MutableSequence
 from collections.abc import Sequence as Items
 from dataclasses import replace
+from typing import Any
 
 from lastgood import pages, paths
 from lastgood.codec import (
@@ -81,21 +82,21 @@ def grafted(
     if isinstance(node, Sequence) and not steps and node.kind == LIST:
         return appended(encoder, node, items, path)
     value = build(codec, node)
-    extend(value, steps, items, path)
+    list_at(value, steps, path).extend(items)
     tree = split(encoder, value, node, path)
     assert not isinstance(tree, Dropped), "only values that were stored can be here"
     return tree
 
 
-def extend(value: object, steps: Path, items: Items[object], path: Path = ()) -> None:
-    """Append to the list that a path leads to inside a value."""
+def list_at(value: object, steps: Path, path: Path = ()) -> MutableSequence[Any]:
+    """The list that a path leads to inside a value."""
     target = value
     for position, step in enumerate(steps):
         target = _down(target, step, (*path, *steps[: position + 1]))
     if not isinstance(target, MutableSequence):
         where = paths.render((*path, *steps)) or "the state"
         raise TypeError(f"{where} is a {type(target).__name__}, not a list: nothing to append to.")
-    target.extend(items)
+    return target
 
 
 def _down(target: object, step: object, path: Path) -> object:

@@ -14,7 +14,7 @@ from lastgood import arguments, operations
 from lastgood.backend import Listing
 from lastgood.checkpoints import Checkpoint
 from lastgood.core import About, Core
-from lastgood.driver import Direct, Driver, Worker, blocking
+from lastgood.driver import Direct, Driver, blocking
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.ids import check_name
 from lastgood.model import (
@@ -59,7 +59,7 @@ class Client(Opener):
 
     def __init__(self, core: Core, driver: Driver | None = None) -> None:
         self._core = core
-        self._driver: Driver = driver or (Worker() if core.backend.blocking else Direct())
+        self._driver: Driver = driver or core.driver
 
     @classmethod
     def over(cls, core: Core) -> Self:

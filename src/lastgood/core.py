@@ -25,7 +25,7 @@ from lastgood.checkpoints import (
 )
 from lastgood.codec import Codec, Dropped, Encoder, Loss
 from lastgood.commits import Scope, Writes
-from lastgood.driver import Pulse
+from lastgood.driver import Direct, Driver, Pulse, Worker
 from lastgood.errors import (
     CheckpointIntegrityError,
     CheckpointNotFoundError,
@@ -96,10 +96,13 @@ class Core:
     options: Options
     cache: TreeCache = field(init=False)
     pulse: Pulse = field(init=False)
+    driver: Driver = field(init=False)
+    """How async callers run operations; blocking ones run them directly."""
 
     def __post_init__(self) -> None:
         self.cache = TreeCache(self.options.cache_bytes)
         self.pulse = Pulse(self.options.heartbeat_seconds)
+        self.driver = Worker() if self.backend.blocking else Direct()
 
     @property
     def tenant(self) -> str:
@@ -108,9 +111,13 @@ class Core:
     # capturing: on the caller's thread
 
     def capture(self, state: object, thread: str, agent: str, base: bytes = b"") -> Captured:
-        """Encode a state, against the tree of `base` or of what was last seen in the lane."""
+        """Encode a state, after the user's hook has had it."""
         if self.options.before_save is not None:
             state = self.options.before_save(state)
+        return self.encode(state, thread, agent, base)
+
+    def encode(self, state: object, thread: str, agent: str, base: bytes = b"") -> Captured:
+        """Encode a state, against the tree of `base` or of what was last seen in the lane."""
         encoder = self.codec.encoder()
         base = base or self.cache.last_seen((thread, agent))
         stored = self.cache.get(base) if base else None
@@ -179,7 +186,8 @@ class Core:
             schema=made.handoff_schema,
         )
         parent = read_id(made.parent_id) if made.parent_id else None
-        captured = self.capture(made.execution_state, made.session_id, made.agent_id)
+        captured = self.encode(made.execution_state, made.session_id, made.agent_id)
+        captured = captured._replace(losses=made.losses)
         return Save(
             tenant=self.tenant,
             thread=made.session_id,

@@ -132,7 +132,7 @@ class Worker:
         with self._lock:
             if self._pid != os.getpid():
                 self._inbox = SimpleQueue()
-                weakref.finalize(self, self._inbox.put, None)
+                weakref.finalize(self, self._inbox.put, None).atexit = False
                 threading.Thread(
                     target=_serve, args=(self._inbox,), name="lastgood-worker", daemon=True
                 ).start()

@@ -126,6 +126,9 @@ class ThreadInfo:
     updated_at: datetime
     user: str | None = None
     error: str | None = None
+    """How its newest run failed: type and message."""
+    result: object = None
+    """What its newest run was finished with."""
 
 
 def moment(micros: int) -> datetime:

@@ -32,6 +32,9 @@ class ClientOptions(TypedDict, total=False):
 def make_core(backend: Backend, options: ClientOptions) -> Core:
     """A core over a backend; raises TypeError for an option that does not exist."""
     given: dict[str, Any] = dict(options)
+    for option in given.keys() - ClientOptions.__annotations__.keys():
+        known = ", ".join(sorted(ClientOptions.__annotations__))
+        raise TypeError(f"unknown option {option!r}. There are: {known}.")
     check_name(given.get("tenant", "default"), "tenant")
     arguments.name(given.get("user"), "user")
     arguments.one_of(
@@ -81,6 +84,13 @@ class Opener:
         return cls.on(registry.make("null"), **options)
 
     @classmethod
-    def open(cls, url: str, **options: Unpack[ClientOptions]) -> Self:
+    def open(
+        cls,
+        url: str,
+        *,
+        durability: Literal["strict", "relaxed"] | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> Self:
         """A store by its address: `sqlite:///rel.db`, `sqlite:////abs.db`, `memory:`."""
-        return cls.on(registry.open_url(url), **options)
+        how = {} if durability is None else {"durability": durability}
+        return cls.on(registry.open_url(url, **how), **options)

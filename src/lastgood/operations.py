@@ -150,16 +150,16 @@ async def threads(core: Core, after: int | None, limit: int) -> Page[ThreadInfo]
     """One page of threads."""
     now = time.time_ns() // 1000
     entries = await core.backend.threads(core.tenant, after=after, limit=limit)
-    infos = [_info(entry, now, core.options.stale_after_seconds) for entry in entries]
+    infos = [_info(core, entry, now) for entry in entries]
     return Page(infos, str(entries[-1].row.thread) if len(entries) == limit else None)
 
 
-def _info(entry: ThreadEntry, now: int, stale_after: float) -> ThreadInfo:
+def _info(core: Core, entry: ThreadEntry, now: int) -> ThreadInfo:
     row, run = entry.row, entry.run
     return ThreadInfo(
         thread_id=row.name,
         title=row.title or row.name,
-        status=status_of(run, now, stale_after),
+        status=status_of(run, now, core.options.stale_after_seconds),
         checkpoints=row.checkpoints,
         agents=entry.agents,
         last_step=row.last_step,
@@ -168,4 +168,5 @@ def _info(entry: ThreadEntry, now: int, stale_after: float) -> ThreadInfo:
         updated_at=moment(row.updated_at),
         user=row.owner,
         error=run.error if run else None,
+        result=core.codec.unpack(run.result) if run and run.result else None,
     )

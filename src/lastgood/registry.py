@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from lastgood.backend import Backend
 
@@ -24,8 +25,15 @@ class Entry(NamedTuple):
 
 def _sqlite_path(url: str) -> dict[str, Any]:
     """`sqlite:///rel.db` is relative, `sqlite:////abs.db` is absolute."""
-    rest = url.removeprefix("sqlite://").removeprefix("/")
-    return {"path": rest} if rest else {}
+    rest = url.removeprefix("sqlite:")
+    if rest in ("", "//", "///"):
+        return {}
+    if not rest.startswith("///") or "?" in rest or "#" in rest:
+        raise ValueError(
+            f"{url!r} is not the address of a SQLite file. Write sqlite:///rel.db or "
+            "sqlite:////abs.db, without options; for a store in memory: memory:"
+        )
+    return {"path": unquote(rest[3:])}
 
 
 def _nothing(_url: str) -> dict[str, Any]:
@@ -55,4 +63,6 @@ def open_url(url: str, **options: Any) -> Backend:
             f"{url!r} is not an address that Lastgood knows. Use one of {known} "
             "for example sqlite:///lastgood.db"
         )
+    if options and scheme != "sqlite":
+        raise ValueError(f"{url!r} takes no {', '.join(options)}: it keeps nothing.")
     return make(scheme, **BACKENDS[scheme].arguments(url), **options)

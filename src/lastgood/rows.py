@@ -77,6 +77,8 @@ class RunRow(NamedTuple):
     closed: int
     status: str
     attempt: int
+    inside: int
+    """The attempt that last said it was alive: two processes may be in one run."""
     started_at: int
     beat_at: int
     step: str | None

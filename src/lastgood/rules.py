@@ -131,7 +131,8 @@ class Save(NamedTuple):
         parent = found.rows.get(self.parent) if isinstance(self.parent, bytes) else None
         stem = parent.branch if parent and not self.takeover else self._name(found)
         digits = self.draft.id.hex()
-        return f"{stem[:200]}-{digits if long else digits[-6:]}"
+        short = stem.encode()[:200].decode(errors="ignore")
+        return f"{short}-{digits if long else digits[-6:]}"
 
     def _name(self, found: Found) -> str:
         return self.branch or (found.lane.current if found.lane else MAIN)

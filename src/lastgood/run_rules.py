@@ -70,8 +70,9 @@ class Enter:
     def _run(self, found: Found, lane: LaneRow, thread: ThreadRow) -> RunRow:
         last = found.run
         if last is not None and not last.closed:
+            attempt = last.attempt + 1
             return last._replace(
-                status="running", attempt=last.attempt + 1, beat_at=found.now, error=None
+                status="running", attempt=attempt, inside=attempt, beat_at=found.now, error=None
             )
         return RunRow(
             thread=lane.thread,
@@ -81,6 +82,7 @@ class Enter:
             closed=0,
             status="running",
             attempt=1,
+            inside=1,
             started_at=found.now,
             beat_at=found.now,
             step=None,
@@ -95,12 +97,16 @@ def _touched(thread: ThreadRow, found: Found) -> ThreadRow:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Record how a run was left. A thread that was deleted meanwhile has nothing to record."""
+    """Record how a run was left, unless it is done or somebody else is alive in it.
+
+    A thread that was deleted meanwhile has nothing to record.
+    """
 
     tenant: str
     thread: str
     agent: str
     run: bytes
+    attempt: int
     status: str
     closed: bool
     step: str | None = None
@@ -113,7 +119,9 @@ class Leave:
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         run = found.run
-        if run is None or run.id != self.run:
+        if run is None or run.id != self.run or run.status == "done":
+            return Writes()
+        if run.status == "running" and run.inside != self.attempt and self.status != "done":
             return Writes()
         return Writes(
             run=run._replace(
@@ -129,12 +137,13 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Say that a run is alive."""
+    """Say that a run is alive, also where somebody else who was in it has left it."""
 
     tenant: str
     thread: str
     agent: str
     run: bytes
+    attempt: int
 
     @property
     def scope(self) -> Scope:
@@ -142,9 +151,10 @@ class Beat:
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         run = found.run
-        if run is None or run.id != self.run or run.status != "running":
+        if run is None or run.id != self.run or run.status == "done":
             return Writes()
-        return Writes(run=run._replace(beat_at=found.now))
+        alive = run._replace(status="running", closed=0, inside=self.attempt, beat_at=found.now)
+        return Writes(run=alive)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,15 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from lastgood import paths
-from lastgood.building import build_state, extend, grafted
+from lastgood.building import build_state, grafted, list_at
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.driver import Driver, blocking
-from lastgood.errors import CheckpointNotFoundError, LastgoodError, RunStateError
+from lastgood.errors import (
+    CheckpointNotFoundError,
+    LastgoodError,
+    RunStateError,
+)
 from lastgood.ids import check_name, new_id, show_id
 from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
@@ -57,6 +61,7 @@ class Run(Generic[S]):
         self._thread = 0
         self._run = b""
         self._unsettled: tuple[bytes, ...] = ()
+        self._interrupted: tuple[object, bytes] | None = None
         self._phase = "new"
         self.session_id = place.session_id
         self.agent_id = place.agent_id
@@ -155,6 +160,7 @@ class Run(Generic[S]):
                 thread=self.session_id,
                 agent=self.agent_id,
                 run=self._run,
+                attempt=self.attempt,
                 status=status,
                 closed=closed,
                 step=self._row.step_name if self._row else None,
@@ -165,7 +171,8 @@ class Run(Generic[S]):
 
     async def _beat(self) -> None:
         core = self._core
-        await core.backend.commit(Beat(core.tenant, self.session_id, self.agent_id, self._run))
+        beat = Beat(core.tenant, self.session_id, self.agent_id, self._run, self.attempt)
+        await core.backend.commit(beat)
 
     # steps
 
@@ -200,25 +207,29 @@ class Run(Generic[S]):
         self._check_open()
         steps = paths.parse(path)
         about = self._about(step_name, None, None)
+        target = list_at(self.state, steps)
         encoder = self._core.codec.encoder()
+        encoded = encoder.pack_each(items, steps)
+        attempt = (steps, b"".join(encoded))
         stored = self._core.cache.get(self._row.id) if self._row else None
         copies: Sequence[Any] = items
         if self._unsettled or stored is None:
-            encoded = encoder.pack_each(items, steps)
-            copies = self._core.codec.unpack_array(len(encoded), b"".join(encoded))
+            copies = self._core.codec.unpack_array(len(encoded), attempt[1])
             stored = await self._settled_base(path)
         assert self._row is not None
         assert stored is not None
+        if self._interrupted == (attempt, self._row.id):
+            self._interrupted = None  # it was committed after all: this is the same call again
+            target.extend(items)
+            return self._row.label
         longer = grafted(self._core.codec, encoder, stored.tree, steps, copies)
-        captured = self._core.captured(longer, encoder, self._row.id, stored)
-        try:
-            label = await self._commit(self._save_intent(captured, about))
-        except Exception:
-            raise
-        except BaseException:
-            extend(self.state, steps, items)  # the outcome is unknown: a later save brings it in
-            raise
-        extend(self.state, steps, items)
+        intent = self._save_intent(
+            self._core.captured(longer, encoder, self._row.id, stored), about
+        )
+        self._interrupted = (attempt, intent.draft.id)
+        label = await self._commit(intent)
+        self._interrupted = None
+        target.extend(items)
         return label
 
     async def _settled_base(self, path: str) -> Stored:

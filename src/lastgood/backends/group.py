@@ -65,7 +65,8 @@ class Ticket(Wait):
         try:
             with self._group.mutex:
                 while not self.done:
-                    self._group.drain()
+                    if not self._group.drain():
+                        self.fail(_interrupted())
         except TransientStorageError as error:
             self._group.withdraw(self)
             self.fail(error)
@@ -101,14 +102,22 @@ class Group:
         """Take back a commit that nobody has begun."""
         self._queue.remove(ticket)
 
-    def drain(self) -> None:
-        """Commit what is queued. The caller holds the mutex."""
+    def drain(self) -> int:
+        """Commit what is queued, and tell how much it was. The caller holds the mutex."""
         batch: list[Ticket] = []
-        while self._queue and len(batch) < BATCH:
-            batch.append(self._queue.popleft())
         try:
+            while self._queue and len(batch) < BATCH:
+                batch.append(self._queue.popleft())
             self._execute(batch)
         finally:
             for ticket in batch:
                 if not ticket.done:
-                    ticket.fail(StorageError("the commit was interrupted; its outcome is unknown"))
+                    ticket.fail(_interrupted())
+        return len(batch)
+
+
+def _interrupted() -> StorageError:
+    return StorageError(
+        "the commit was interrupted; its outcome is unknown.",
+        hint="Look at the head, or save again with the same checkpoint_id.",
+    )

@@ -20,6 +20,7 @@ from lastgood.backend import (
     Located,
     ThreadEntry,
 )
+from lastgood.backends import forking
 from lastgood.backends.group import Turnstile
 from lastgood.backends.tables import Tables, taken, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
@@ -226,7 +227,7 @@ class MemoryWriter(MemoryTables):
         shelves.threads[key] = sealed(tombstone)
 
 
-class MemoryBackend(Backend):
+class MemoryBackend(Backend, forking.Forkable):
     """A store that lives as long as this object."""
 
     blocking = True
@@ -238,6 +239,16 @@ class MemoryBackend(Backend):
         self._clock = clock
         self._lock = Turnstile()
         self._created_at = self.now()
+        forking.watch(self)
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        self._lock = Turnstile()
 
     def now(self) -> int:
         """The host's clock in microseconds."""
@@ -275,17 +286,19 @@ class MemoryBackend(Backend):
     async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:
         with self._lock:
             tables = self._tables()
-            keys = sorted(self.shelves.threads, reverse=True)
+            keys = sorted(
+                (k for (of, _), k in self.shelves.names.items() if of == tenant), reverse=True
+            )
             rows = [unsealed(ThreadRow, self.shelves.threads[key]) for key in keys]
-            mine = [row for row in rows if row.tenant == tenant and row.live]
+            mine = [row for row in rows if row.live]
             return [tables.entry(row) for row in mine if after is None or row.thread < after][
                 :limit
             ]
 
     async def census(self, tenant: str) -> Census:
         with self._lock:
-            rows = [unsealed(ThreadRow, row) for row in self.shelves.threads.values()]
-            count = sum(row.tenant == tenant and row.live for row in rows)
+            keys = [key for (of, _), key in self.shelves.names.items() if of == tenant]
+            count = sum(unsealed(ThreadRow, self.shelves.threads[key]).live for key in keys)
             return Census(count, self._created_at)
 
     async def close(self) -> None:

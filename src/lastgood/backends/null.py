@@ -7,30 +7,33 @@ contract.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from lastgood.backend import Durability, Listing, Located, ThreadEntry
-from lastgood.backends.memory import MemoryBackend, Shelves
+from lastgood.backends.memory import MemoryBackend
 from lastgood.commits import Intent, Writes
-from lastgood.run_rules import Leave
+from lastgood.removal_rules import Delete
+from lastgood.run_rules import Enter, Leave
 
 
 class NullBackend(MemoryBackend):
-    """Forgets a run's checkpoints when it is left, and everything else at once."""
+    """Forgets a thread as soon as nobody is in a run on it."""
 
     url = "null:"
     durability: Durability = "none"
 
     def __init__(self) -> None:
         super().__init__()
-        self._open_runs = 0
+        self._inside: Counter[str] = Counter()
 
     async def commit(self, intent: Intent) -> Writes:
         writes = await super().commit(intent)
-        entered = writes.run is not None and writes.run.attempt == 1 and writes.thread is not None
-        self._open_runs += entered - isinstance(intent, Leave)
-        if self._open_runs <= 0:
-            self._open_runs, self.shelves = 0, Shelves()
+        thread = intent.scope.thread
+        self._inside[thread] += isinstance(intent, Enter) - isinstance(intent, Leave)
+        if self._inside[thread] <= 0:
+            del self._inside[thread]
+            await super().commit(Delete(intent.scope.tenant, thread))
         return writes
 
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:  # noqa: ARG002

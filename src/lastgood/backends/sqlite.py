@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 from lastgood.backend import Backend, Census, Durability, Extents, Listing, Located, ThreadEntry
+from lastgood.backends import forking
 from lastgood.backends.group import Group, Ticket
 from lastgood.backends.sqlite_connection import Connect, Connections, plain_connect, translated
 from lastgood.backends.sqlite_recent import Recent
@@ -35,7 +34,7 @@ def _no_failpoint(name: str) -> None:
     """Called at each named point of a commit; fault tests put a kill in its place."""
 
 
-class SqliteBackend(Backend):
+class SqliteBackend(Backend, forking.Forkable):
     """A store in one file."""
 
     blocking = True
@@ -56,7 +55,7 @@ class SqliteBackend(Backend):
         self._connections = Connections(self.path, connect, relaxed=durability == "relaxed")
         self._recent = Recent()
         self._group = Group(self._execute)
-        _ALL.add(self)
+        forking.watch(self)
 
     def now(self) -> int:
         """The host's clock in microseconds."""
@@ -92,8 +91,8 @@ class SqliteBackend(Backend):
     def _read(self, work: Callable[[SqliteTables], T]) -> T:
         """Run reads in one transaction, so that they see one moment."""
         with self._translating(), self._connections.reader() as connection:
-            connection.execute("BEGIN")
             try:
+                connection.execute("BEGIN")
                 return work(SqliteTables(connection, self.now()))
             finally:
                 if connection.in_transaction:
@@ -170,10 +169,12 @@ class SqliteBackend(Backend):
         connection, is_new = self._connections.writer()
         if is_new:
             self._recent.forget()  # the version counts per connection
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")  # a commit before us was interrupted
-        connection.execute("BEGIN IMMEDIATE")
         try:
+            if connection.in_transaction:
+                self._recent.forget()
+                connection.execute("ROLLBACK")  # a commit before us was interrupted
+            connection.execute("BEGIN IMMEDIATE")
+            self._connections.check_file()
             self._recent.begin(connection.execute("PRAGMA data_version").fetchone()[0])
             yield connection
         except BaseException:
@@ -185,9 +186,9 @@ class SqliteBackend(Backend):
     def _connections_reset(self) -> None:
         """After the disk failed: never go on with the same handle."""
         try:
-            self._connections.discard_writer()
+            self._connections.close()
         except sqlite3.Error:
-            return  # it is forgotten either way
+            return  # they are forgotten either way
 
     def before_fork(self) -> None:
         self._group.mutex.acquire()
@@ -207,30 +208,3 @@ def _settle(ticket: Ticket, outcome: Writes | Exception) -> None:
         ticket.fail(outcome)
     else:
         ticket.succeed(outcome)
-
-
-_ALL: weakref.WeakSet[SqliteBackend] = weakref.WeakSet()
-_HELD = threading.local()
-
-
-def _before_fork() -> None:
-    _HELD.backends = list(_ALL)
-    for backend in _HELD.backends:
-        backend.before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    for backend in _HELD.backends:
-        backend.after_fork_in_parent()
-
-
-def _after_fork_in_child() -> None:
-    for backend in _HELD.backends:
-        backend.after_fork_in_child()
-
-
-os.register_at_fork(
-    before=_before_fork,
-    after_in_parent=_after_fork_in_parent,
-    after_in_child=_after_fork_in_child,
-)

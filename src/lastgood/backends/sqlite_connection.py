@@ -124,6 +124,14 @@ class Connections:
             self._writer = self._open()
         return self._writer, is_new
 
+    def check_file(self) -> None:
+        """A file that was deleted under us would take our saves with it when we close it."""
+        if self._identity() != self._prepared:
+            raise BackendConnectionError(
+                f"{self.label} was removed or replaced while it was open; nothing was saved.",
+                hint="The next call goes to the file that is at this path by then, or makes one.",
+            )
+
     def discard_writer(self) -> None:
         """After an I/O error the handle is not to be trusted: open another next time."""
         writer, self._writer = self._writer, None

@@ -23,7 +23,7 @@ class Recent:
         self.stamp: object = None
         self._version: int | None = None
         self._threads: dict[Name, ThreadRow] = {}
-        self._lines: dict[tuple[Name, str, str], tuple[LaneRow, BranchRow, CheckpointRow]] = {}
+        self._lines: dict[tuple[Name, str, str], tuple[BranchRow, CheckpointRow]] = {}
         self._lanes: dict[tuple[Name, str], LaneRow] = {}
 
     def begin(self, version: int) -> None:
@@ -46,7 +46,7 @@ class Recent:
         if lane is None or self.stamp is None:
             return None
         found = self._lines.get((name, lane.agent, scope.branch or lane.current))
-        return Line(self._threads[name], *found) if found else None
+        return Line(self._threads[name], lane, *found) if found else None
 
     def note(self, writes: Writes, lane: LaneRow | None, stamp: object) -> None:
         """Take over what a commit is about to make true."""
@@ -65,4 +65,4 @@ class Recent:
         if lane is not None and writes.checkpoint is not None:
             self._lanes[name, lane.agent] = lane
             for branch in writes.branches:
-                self._lines[name, lane.agent, branch.name] = (lane, branch, writes.checkpoint)
+                self._lines[name, lane.agent, branch.name] = (branch, writes.checkpoint)

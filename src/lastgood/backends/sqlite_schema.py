@@ -53,7 +53,7 @@ CREATE TABLE lastgood_branch (
     seal NOT NULL, PRIMARY KEY (thread, lane, name)) WITHOUT ROWID;
 CREATE TABLE lastgood_run (
     thread NOT NULL, lane NOT NULL, id NOT NULL, number NOT NULL,
-    closed NOT NULL, status NOT NULL, attempt NOT NULL,
+    closed NOT NULL, status NOT NULL, attempt NOT NULL, inside NOT NULL,
     started_at NOT NULL, beat_at NOT NULL, step, error,
     result NOT NULL, seal NOT NULL, PRIMARY KEY (thread, number)) WITHOUT ROWID;
 CREATE TABLE lastgood_checkpoint (

@@ -221,10 +221,11 @@ class SqliteTables(Tables):
         found = self.connection.execute(_THREAD_KEYS, (tenant, LIVE, bound, limit)).fetchall()
         keys = [key for (key,) in found]
         low = keys[-1] if len(keys) == limit else 0
-        rows = self.all(ThreadRow, _THREADS, low, bound, limit * SPARSE)
-        mine = [row for row in rows if row.tenant == tenant and row.live]
+        rows = self.connection.execute(_THREADS, (low, bound, limit * SPARSE)).fetchall()
         if len(rows) == limit * SPARSE:
-            mine = [row for key in keys if (row := self.thread_by_key(key)) is not None]
+            rows = [self.connection.execute(_THREAD_BY_KEY, (key,)).fetchone() for key in keys]
+        own = [unsealed(ThreadRow, row) for row in rows if row is not None and row[1] == tenant]
+        mine = [row for row in own if row.live]
         if [row.thread for row in mine] != keys:
             raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
         return [self.entry(row) for row in mine]
