@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lastgood.backend import (
     Backend,
@@ -39,6 +39,7 @@ from lastgood.rows import (
 )
 
 Columns = tuple[object, ...]
+_ABSENT = object()
 
 
 class StoredPart(NamedTuple):
@@ -143,10 +144,29 @@ class MemoryTables(Tables):
 
 
 class MemoryWriter(MemoryTables):
-    """Changes to the shelves. Whatever can be refused is refused before the first change."""
+    """Changes to the shelves; an interrupted change is undone."""
+
+    def __init__(self, shelves: Shelves, clock: int) -> None:
+        super().__init__(shelves, clock)
+        self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def taken(self, writes: Writes) -> Taken:
+        return taken(self, writes, self.shelves.parts.__contains__)
 
     def write(self, writes: Writes) -> Writes:
         """Carry out what was decided; gives back the writes with their keys."""
+        try:
+            return self._write(writes)
+        except BaseException:
+            for table, key, old in reversed(self._undo):
+                _restore(table, key, old)
+            raise
+
+    def _set(self, table: dict[Any, Any], key: Any, value: Any = _ABSENT) -> None:
+        self._undo.append((table, key, table.get(key, _ABSENT)))
+        _restore(table, key, value)
+
+    def _write(self, writes: Writes) -> Writes:
         self.shelves.newest = self.clock
         if writes.wiped is not None:
             self._wipe(writes.wiped)
@@ -165,34 +185,35 @@ class MemoryWriter(MemoryTables):
     def _thread(self, writes: Writes, thread: ThreadRow) -> Writes:
         shelves = self.shelves
         if thread.thread == 0:
+            name = (thread.tenant, thread.name)
             shelves.last_thread += 1
             thread = thread._replace(thread=shelves.last_thread)
-            shelves.threads.pop(shelves.names.get((thread.tenant, thread.name), 0), None)
-            shelves.names[thread.tenant, thread.name] = thread.thread
+            self._set(shelves.threads, shelves.names.get(name, 0))
+            self._set(shelves.names, name, thread.thread)
             writes = writes.bound(thread.thread)._replace(thread=thread)
-        shelves.threads[thread.thread] = sealed(thread)
+        self._set(shelves.threads, thread.thread, sealed(thread))
         return writes
 
     def _put(self, row: Row) -> None:
         shelves, columns = self.shelves, sealed(row)
         if isinstance(row, LaneRow):
-            shelves.lanes.setdefault(row.thread, {})[row.agent] = columns
+            self._set(shelves.lanes.setdefault(row.thread, {}), row.agent, columns)
         elif isinstance(row, BranchRow):
-            shelves.branches.setdefault(row.thread, {})[row.lane, row.name] = columns
+            self._set(shelves.branches.setdefault(row.thread, {}), (row.lane, row.name), columns)
         elif isinstance(row, RunRow):
-            shelves.runs.setdefault(row.thread, {})[row.number, row.lane] = columns
+            self._set(shelves.runs.setdefault(row.thread, {}), (row.number, row.lane), columns)
         elif isinstance(row, CheckpointRow):
-            shelves.checkpoints.setdefault(row.thread, {})[row.seq] = columns
-            shelves.ids.setdefault(row.id, {})[row.thread] = row.seq
+            self._set(shelves.checkpoints.setdefault(row.thread, {}), row.seq, columns)
+            self._set(shelves.ids.setdefault(row.id, {}), row.thread, row.seq)
 
     def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
         slots = tuple(self._stream(row.thread, slot) for slot in writes.slots)
         row = row._replace(slots=pack_slots(slots))
         for part in writes.parts:
             spot = Spot(slots[part.slot].stream, part.number)
-            self.shelves.parts[spot] = StoredPart(row.seq, part.data)
+            self._set(self.shelves.parts, spot, StoredPart(row.seq, part.data))
             if len(part.data) >= SLICE:
-                self.shelves.large[row.thread, part.digest] = spot
+                self._set(self.shelves.large, (row.thread, part.digest), spot)
         self._put(row)
         return writes._replace(checkpoint=row, slots=slots)
 
@@ -200,31 +221,41 @@ class MemoryWriter(MemoryTables):
         if slot.stream:
             return slot
         self.shelves.last_stream += 1
-        self.shelves.streams[self.shelves.last_stream] = thread
+        self._set(self.shelves.streams, self.shelves.last_stream, thread)
         return slot._replace(stream=self.shelves.last_stream)
-
-    def taken(self, writes: Writes) -> Taken:
-        return taken(self, writes, self.shelves.parts.__contains__)
 
     def _remove(self, row: CheckpointRow) -> None:
         for columns in list(self.shelves.checkpoints[row.thread].values()):
             child = unsealed(CheckpointRow, columns)
             if row.id in (child.parent, child.fallback):
                 self._put(child.orphaned(row))
-        del self.shelves.checkpoints[row.thread][row.seq]
-        del self.shelves.ids[row.id][row.thread]
+        self._set(self.shelves.checkpoints[row.thread], row.seq)
+        self._set(self.shelves.ids[row.id], row.thread)
 
     def _wipe(self, tombstone: ThreadRow) -> None:
         shelves, key = self.shelves, tombstone.thread
-        for columns in shelves.checkpoints.pop(key, {}).values():
-            del shelves.ids[unsealed(CheckpointRow, columns).id][key]
+        for columns in list(shelves.checkpoints.get(key, {}).values()):
+            self._set(shelves.ids[unsealed(CheckpointRow, columns).id], key)
         gone = {stream for stream, thread in shelves.streams.items() if thread == key}
-        shelves.streams = {s: t for s, t in shelves.streams.items() if t != key}
-        shelves.parts = {spot: p for spot, p in shelves.parts.items() if spot.stream not in gone}
-        shelves.large = {k: spot for k, spot in shelves.large.items() if k[0] != key}
-        for table in (shelves.lanes, shelves.branches, shelves.runs):
-            table.pop(key, None)
-        shelves.threads[key] = sealed(tombstone)
+        doomed: list[tuple[dict[Any, Any], list[Any]]] = [
+            (shelves.parts, [spot for spot in shelves.parts if spot.stream in gone]),
+            (shelves.large, [place for place in shelves.large if place[0] == key]),
+            (shelves.streams, list(gone)),
+            *((table, [key]) for table in (shelves.checkpoints, shelves.lanes)),
+            *((table, [key]) for table in (shelves.branches, shelves.runs)),
+        ]
+        for table, keys in doomed:
+            for place in keys:
+                self._set(table, place)
+        self._set(shelves.threads, key, sealed(tombstone))
+
+
+def _restore(table: dict[Any, Any], key: Any, value: Any) -> None:
+    """Put a value under a key, or take the key away."""
+    if value is _ABSENT:
+        table.pop(key, None)
+    else:
+        table[key] = value
 
 
 class MemoryBackend(Backend, forking.Forkable):
