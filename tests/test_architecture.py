@@ -31,7 +31,7 @@ LAYERS = {
         removal_rules rows rules run_rules splitting tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
-    "operations": "client core opening operations runs",
+    "operations": "blocking_runs client core opening operations runs",
     "front": "__init__",
     "edges": "cli testing",
 }

@@ -79,6 +79,8 @@ class OpenRun:
     life: int
     base: Row | None
     branch: str | None
+    follows: bool
+    """Whether it was entered on whatever branch was current."""
 
 
 class Machine(RuleBasedStateMachine):
@@ -333,7 +335,9 @@ class Machine(RuleBasedStateMachine):
             base = self.tip(self.head(thread, agent, branch)[2])
         assert handle.base == (base.id if base else None)
         assert handle.state == (base.state if base else None)
-        self.runs.append(OpenRun(handle, context, name, agent, thread.life, base, handle.branch))
+        self.runs.append(
+            OpenRun(handle, context, name, agent, thread.life, base, handle.branch, branch is None)
+        )
 
     @rule(number=picks, state=states, append=st.booleans())
     def step(self, number: int, state: Any, append: bool) -> None:
@@ -349,6 +353,9 @@ class Machine(RuleBasedStateMachine):
             if lives and thread
             else ThreadDeletedError
         )
+        follows = lives and thread and run.base and run.follows
+        if follows and thread.current.get(run.agent) != run.branch:
+            line = StaleWriterError
         if isinstance(line, type):
             with pytest.raises(
                 (line, CheckpointNotFoundError, ThreadDeletedError, StaleWriterError)

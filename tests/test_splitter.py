@@ -19,7 +19,7 @@ from lastgood.building import build, grafted
 from lastgood.codec import Codec
 from lastgood.manifest import Slot, Spot, Stored
 from lastgood.pages import SLICE
-from lastgood.splitting import rebased, split
+from lastgood.splitting import addition, rebased, split
 from lastgood.tree import Node, detached
 
 CODEC = Codec()
@@ -287,7 +287,8 @@ def test_appending_is_the_same_as_saving(
     data, slots, base, _ = shop.save(made(state))
     for tail in tails:
         base = shop.load(data, slots) if cold else base
-        node = grafted(CODEC, CODEC.encoder(), base.tree, ("x", "m"), tuple(tail))
+        encoder = CODEC.encoder()
+        node = grafted(CODEC, encoder, base.tree, addition(encoder, ("x", "m"), tail))
         state["x"]["m"].extend(tail)  # type: ignore[index]
         assert node.hash == made(state).hash
         data, slots, base, _ = shop.save(node, base)

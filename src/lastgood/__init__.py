@@ -1,5 +1,6 @@
 """Durable state for AI agents: every step saved, every run resumed from its last good step."""
 
+from lastgood.blocking_runs import BlockingRun
 from lastgood.checkpoints import Checkpoint, CheckpointBuilder
 from lastgood.client import BlockingClient, Client
 from lastgood.codec import Loss, Opaque, register
@@ -20,7 +21,7 @@ from lastgood.errors import (
     TransientStorageError,
 )
 from lastgood.model import Framework, Header, Page, ThreadInfo
-from lastgood.runs import BlockingRun, Run
+from lastgood.runs import Run
 
 __version__ = "0.1.0"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from lastgood.checkpoints import Checkpoint
 from lastgood.ids import check_name, new_id, read_id, show_id
@@ -151,3 +151,20 @@ def instant(value: datetime | None, what: str) -> int | None:
     if value is not None and not isinstance(value, datetime):
         raise TypeError(f"{what} must be a datetime, not {type(value).__name__}")
     return None if value is None else micros(value)
+
+
+def made_by_factory(core: object, expected: type) -> None:
+    """Clients are made by their factories."""
+    if not isinstance(core, expected):
+        raise TypeError(
+            f"a client is not made of {core!r:.60}. Use Client.sqlite(path), Client.memory() or "
+            "Client.open(url); BlockingClient has the same."
+        )
+
+
+def not_picklable(client: object) -> NoReturn:
+    """Why a client does not travel between processes."""
+    raise TypeError(
+        f"a {type(client).__name__} cannot be pickled or copied. "
+        "Open one in each process; after a fork the same one goes on working."
+    )

@@ -47,6 +47,8 @@ class ThreadEntry(NamedTuple):
     row: ThreadRow
     agents: tuple[str, ...]
     run: RunRow | None
+    now: int
+    """The store's clock, for the age of the run's last sign of life."""
 
 
 class Extents(NamedTuple):

@@ -7,7 +7,6 @@ a list inside a tree, at the cost of what is appended wherever the path leads th
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from collections.abc import Sequence as Items
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +22,7 @@ from lastgood.codec import (
     name_places,
     noticing,
 )
-from lastgood.splitting import Path, appended, split
+from lastgood.splitting import Addition, Path, appended, split
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
 
@@ -65,25 +64,24 @@ def _pairs(codec: Codec, node: Sequence, body: bytes) -> list[tuple[object, obje
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def grafted(
-    codec: Codec, encoder: Encoder, node: Node, steps: Path, items: Items[object], path: Path = ()
-) -> Node:
-    """The tree with items appended to the list at `steps`.
+def grafted(codec: Codec, encoder: Encoder, node: Node, added: Addition, depth: int = 0) -> Node:
+    """The tree with items appended to the list that a path leads to.
 
     Raises KeyError where the path does not lead anywhere, TypeError where it leads to no list.
     """
+    steps = added.steps[depth:]
     if isinstance(node, Fields) and steps:
         name = encoder.pack(steps[0])
         if isinstance(name, Dropped) or name not in node.children:
-            raise _missing((*path, steps[0]))
-        child = node.children[name]
-        longer = grafted(codec, encoder, child, steps[1:], items, (*path, steps[0]))
+            raise _missing(added.steps[: depth + 1])
+        longer = grafted(codec, encoder, node.children[name], added, depth + 1)
         return replace(node, children={**node.children, name: longer})
     if isinstance(node, Sequence) and not steps and node.kind == LIST:
-        return appended(encoder, node, items, path)
+        return appended(codec, encoder, node, added)
     value = build(codec, node)
-    list_at(value, steps, path).extend(items)
-    tree = split(encoder, value, node, path)
+    items = codec.unpack_array(len(added.encoded), b"".join(added.encoded))
+    list_at(value, steps, added.steps[:depth]).extend(items)
+    tree = split(encoder, value, node, added.steps[:depth])
     assert not isinstance(tree, Dropped), "only values that were stored can be here"
     return tree
 

@@ -3,7 +3,7 @@
 Entries are keyed by checkpoint id. A checkpoint never changes, so an entry is never stale; the
 last-seen table is only a guess at a good diff base and is never trusted for a head. Bounded in
 bytes, least recently used goes first. Plain dict operations, each atomic by itself: two threads
-that race here lose a hit, never a value.
+that race here lose a hit or miscount a weight, which is set right when the limit is reached.
 """
 
 from __future__ import annotations
@@ -48,8 +48,16 @@ class TreeCache:
             return
         self._entries[id] = entry
         self.weight += entry.weight
-        while self.weight > self.limit and self._entries:
-            self._drop(next(iter(list(self._entries)), b""))
+        if self.weight > self.limit:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Drop the oldest; weighs anew, since threads that race may have miscounted."""
+        self.weight = sum(entry.weight for entry in list(self._entries.values()))
+        for id in list(self._entries):
+            if self.weight <= self.limit:
+                return
+            self._drop(id)
 
     def _drop(self, id: bytes) -> None:
         entry = self._entries.pop(id, None)
@@ -65,8 +73,3 @@ class TreeCache:
 
     def last_seen(self, lane: tuple[str, str]) -> bytes:
         return self._lanes.get(lane, b"")
-
-    def clear(self) -> None:
-        self._entries.clear()
-        self._lanes.clear()
-        self.weight = 0

@@ -12,6 +12,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from lastgood import arguments, operations
 from lastgood.backend import Listing
+from lastgood.blocking_runs import BlockingRun
 from lastgood.checkpoints import Checkpoint
 from lastgood.core import About, Core
 from lastgood.driver import Direct, Driver, blocking
@@ -31,7 +32,7 @@ from lastgood.model import (
 from lastgood.opening import Opener
 from lastgood.rules import OnConflict, Save
 from lastgood.run_rules import Expect
-from lastgood.runs import BlockingRun, Place, Run
+from lastgood.runs import Place, Run
 
 S = TypeVar("S")
 
@@ -58,6 +59,7 @@ class Client(Opener):
     """
 
     def __init__(self, core: Core, driver: Driver | None = None) -> None:
+        arguments.made_by_factory(core, Core)
         self._core = core
         self._driver: Driver = driver or core.driver
 
@@ -92,9 +94,12 @@ class Client(Opener):
     def __exit__(self, *_: object) -> None:
         self.blocking.close()
 
+    __reduce__ = arguments.not_picklable
+
     async def close(self) -> None:
         """Let go of the store; the next call would open it again."""
         await self._driver.run(self._core.backend.close())
+        self._core.driver.rest()
 
     # the five operations
 
@@ -155,7 +160,8 @@ class Client(Opener):
 
         Raises CheckpointNotFoundError, CheckpointExpiredError, CheckpointIntegrityError.
         """
-        return await self._driver.run(operations.restore(self._core, ref, verify=verify))
+        found = await self._driver.run(operations.restore(self._core, ref, verify=verify))
+        return self._core.built(found)
 
     async def handoff(
         self,
@@ -185,7 +191,8 @@ class Client(Opener):
             agent=check_name(agent_id, "agent_id"),
             limit=arguments.limit(limit),
         )
-        return await self._driver.run(operations.timeline(self._core, listing))
+        found = await self._driver.run(operations.timeline(self._core, listing))
+        return [self._core.built(loaded) for loaded in found]
 
     async def expire(self, ref: str) -> bool:
         """Remove a checkpoint now; False if it is not there. Its neighbours stay."""
@@ -253,7 +260,8 @@ class Client(Opener):
     async def latest(self, *, agent_id: str, session_id: str) -> Checkpoint | None:
         """The head of the current branch with its state, whatever the clocks say; None if empty."""
         thread, agent = check_name(session_id, "session_id"), check_name(agent_id, "agent_id")
-        return await self._driver.run(operations.latest(self._core, thread, agent))
+        found = await self._driver.run(operations.latest(self._core, thread, agent))
+        return None if found is None else self._core.built(found)
 
     async def log(
         self,
@@ -330,6 +338,8 @@ class BlockingClient(Opener):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    __reduce__ = arguments.not_picklable
 
     @overload
     def run(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
@@ -132,3 +132,16 @@ class Intent(Protocol):
         grow is there already, "branch" when the name of its new branch is.
         """
         ...
+
+    def again(self) -> Intent:
+        """The same intent once more, after an outcome that nobody learnt."""
+        ...
+
+
+class Repeatable:
+    """An intent that does no harm when it is carried out twice."""
+
+    __slots__ = ()
+
+    def again(self) -> Self:
+        return self

@@ -87,6 +87,13 @@ class About(NamedTuple):
     schema: str | None = None
 
 
+class Loaded(NamedTuple):
+    """A checkpoint read from the store, not yet turned into values."""
+
+    located: Located
+    stored: Stored
+
+
 @dataclass(slots=True)
 class Core:
     """The shared half of a client."""
@@ -291,16 +298,19 @@ class Core:
             f"(stream {extent.first.stream}, from {extent.first.number} on)."
         )
 
-    async def checkpoint(self, located: Located, *, verify: bool = True) -> Checkpoint:
-        """A checkpoint with its state, verified."""
+    async def load(self, located: Located, *, verify: bool = True) -> Loaded:
+        """All that a checkpoint is built from, verified."""
         stored = await self.stored(located.row)
         if verify:
             self._verify(located)
-        header = self.header(located)
+        return Loaded(located, stored)
+
+    def built(self, loaded: Loaded) -> Checkpoint:
+        """A checkpoint with its state: on the caller's thread, for users' decoders run here."""
+        header = self.header(loaded.located)
         values = {name: getattr(header, name) for name in Header.__dataclass_fields__}
-        return Checkpoint(
-            **values, execution_state=build_state(self.codec, stored.tree), codec=self.codec
-        )
+        state = build_state(self.codec, loaded.stored.tree)
+        return Checkpoint(**values, execution_state=state, codec=self.codec)
 
     def _verify(self, located: Located) -> None:
         if located.row.chained(located.agent) != located.row.digest:

@@ -23,12 +23,13 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from lastgood.errors import LastgoodError
+from lastgood.errors import TransientStorageError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -61,17 +62,82 @@ def _as_wait(yielded: object) -> Wait:
     return yielded
 
 
+class Turnstile:
+    """A mutex that says so when its own holder comes again, instead of waiting for ever.
+
+    That is what a signal handler does which saves while a save is under way in its thread. The
+    work is passed in, not bracketed by a generator: one that a signal leaves suspended would run
+    its end at some later moment, in the middle of somebody else's turn.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._busy = False
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Do it when it is our turn; raises TransientStorageError if this thread has one."""
+        with self._lock:
+            if self._busy:
+                raise again_in_one_thread()
+            self._busy = True
+            try:
+                return work()
+            finally:
+                self._busy = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep everybody out for as long as the block lasts: for a fork."""
+        with self._lock:
+            yield
+
+    async def drive(self, work: Callable[[], Operation[T]]) -> T:
+        """The same for an operation of a blocking caller."""
+        with self._lock:
+            if self._busy:
+                raise again_in_one_thread()
+            self._busy = True
+            try:
+                return await work()
+            finally:
+                self._busy = False
+
+
+def again_in_one_thread() -> TransientStorageError:
+    """The error for a save inside a save."""
+    return TransientStorageError(
+        "a save is under way in this very thread; a signal handler interrupted it.",
+        hint="Let the handler set a flag, and save where the work goes on.",
+    )
+
+
+class Serial(Protocol):
+    """A queue of its own: of the operations that are passed in, one runs at a time."""
+
+    async def __call__(self, work: Callable[[], Operation[T]], /) -> T: ...
+
+
 class Driver(Protocol):
     """How a client runs an operation."""
 
     async def run(self, operation: Operation[T]) -> T: ...
+    def serial(self) -> Serial: ...
+    def rest(self) -> None:
+        """Let go of threads until the next operation."""
+        ...
 
 
 class Direct:
-    """Runs an operation where it is."""
+    """Runs an operation where it is, for blocking callers."""
 
     async def run(self, operation: Operation[T]) -> T:
         return await operation
+
+    def serial(self) -> Serial:
+        return Turnstile().drive
+
+    def rest(self) -> None:
+        """It has no threads."""
 
 
 class _Job:
@@ -119,12 +185,32 @@ class Worker:
         self._inbox: SimpleQueue[_Job | None] = SimpleQueue()
         self._pid = 0
         self._lock = threading.Lock()
+        _WITH_THREADS.add(self)
 
     async def run(self, operation: Operation[T]) -> T:
         job = _Job(operation)
         self._ensure_thread()
         self._inbox.put(job)
         return await job.future  # type: ignore[no-any-return]
+
+    def serial(self) -> Serial:
+        lock = asyncio.Lock()
+
+        async def in_turn(work: Callable[[], Operation[T]]) -> T:
+            async with lock:
+                return await work()
+
+        return in_turn
+
+    def rest(self) -> None:
+        with self._lock:
+            if self._pid == os.getpid():
+                self._pid = 0
+                self._inbox.put(None)
+
+    def after_fork(self) -> None:
+        """In a child: the thread is not there, and the lock may be held by nobody."""
+        self._lock, self._pid = threading.Lock(), 0
 
     def _ensure_thread(self) -> None:
         if self._pid == os.getpid():
@@ -180,45 +266,77 @@ def _hand_over(jobs: list[_Job]) -> None:
 
 
 class Pulse:
-    """Calls the heartbeats of open runs from one daemon thread, which lives as long as they do."""
+    """Calls the heartbeats of open runs from one daemon thread, which lives as long as they do.
+
+    Holds runs weakly: one that was abandoned stops beating when it is collected.
+    """
 
     def __init__(self, every: float) -> None:
         self.every = every
-        self._beats: dict[object, Callable[[], Operation[None]]] = {}
+        self._beats: dict[int, weakref.WeakMethod[Callable[[], Operation[None]]]] = {}
         self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._pid = 0
+        self._wake: threading.Event | None = None
+        _WITH_THREADS.add(self)
 
-    def add(self, token: object, beat: Callable[[], Operation[None]]) -> None:
-        """Keep calling `beat` until `remove`."""
+    def add(self, beat: Callable[[], Operation[None]]) -> None:
+        """Keep calling a run's method until `remove`."""
         with self._lock:
-            if self._pid != os.getpid():
-                self._beats = {}
-            idle = not self._beats
-            self._beats[token] = beat
-            if idle:
-                self._pid, self._wake = os.getpid(), threading.Event()
+            self._beats[id(beat.__self__)] = weakref.WeakMethod(beat)  # type: ignore[attr-defined]
+            if self._wake is None:
+                self._wake = threading.Event()
                 threading.Thread(
-                    target=self._serve, args=(self._wake,), name="lastgood-pulse", daemon=True
+                    target=_beat,
+                    args=(weakref.ref(self), self._wake, self.every),
+                    name="lastgood-pulse",
+                    daemon=True,
                 ).start()
 
-    def remove(self, token: object) -> None:
+    def remove(self, run: object) -> None:
+        """Stop calling a run."""
         with self._lock:
-            if self._beats.pop(token, None) is not None and not self._beats:
-                self._wake.set()
+            self._beats.pop(id(run), None)
+            self._end_if_idle()
 
-    def _serve(self, wake: threading.Event) -> None:
-        while not wake.wait(self.every):
-            for beat in list(self._beats.values()):
-                try:
-                    run_blocking(beat())
-                except LastgoodError:
-                    continue  # a beat that is missed shows as "stale", which is the truth
+    def due(self) -> list[Callable[[], Operation[None]]]:
+        """The heartbeats of runs that are still there."""
+        with self._lock:
+            found = {key: beat() for key, beat in self._beats.items()}
+            self._beats = {key: self._beats[key] for key, beat in found.items() if beat}
+            self._end_if_idle()
+        return [beat for beat in found.values() if beat]
+
+    def _end_if_idle(self) -> None:
+        if not self._beats and self._wake is not None:
+            self._wake.set()
+            self._wake = None
+
+    def after_fork(self) -> None:
+        """In a child: the runs are the parent's, and so is the thread."""
+        self._lock, self._wake, self._beats = threading.Lock(), None, {}
 
 
-class _HasAsync(Protocol):
-    @property
-    def aio(self) -> Any: ...
+def _beat(pulse: weakref.ref[Pulse], wake: threading.Event, every: float) -> None:
+    while not wake.wait(every):
+        alive = pulse()
+        if alive is None:
+            return
+        for beat in alive.due():
+            try:
+                run_blocking(beat())
+            except Exception:
+                continue
+        del alive
+
+
+_WITH_THREADS: weakref.WeakSet[Worker | Pulse] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for owner in list(_WITH_THREADS):
+        owner.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def blocking(
@@ -227,7 +345,7 @@ def blocking(
     """The blocking twin of an async method: same signature, same docstring, no await."""
 
     @wraps(method)
-    def twin(self: _HasAsync, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run_blocking(method(self._direct, *args, **kwargs))  # type: ignore[attr-defined]
+    def twin(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run_blocking(method(self._direct, *args, **kwargs))
 
     return twin

@@ -116,7 +116,7 @@ class ThreadInfo:
     thread_id: str
     title: str
     status: str
-    """`new`, `running`, `stale`, `waiting`, `failed`, `idle` or `done`: its newest run's."""
+    """`running`, `stale`, `failed`, `idle` or `done`: its newest run's."""
     checkpoints: int
     agents: tuple[str, ...]
     last_step: str | None

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lastgood.backend import Listing, Located, ThreadEntry
-from lastgood.checkpoints import Checkpoint
-from lastgood.core import About, Core
+from lastgood.core import About, Core, Loaded
 from lastgood.errors import CheckpointExpiredError, CheckpointNotFoundError
 from lastgood.ids import NAME_LIMIT, check_name, read_id
 from lastgood.model import Header, Page, Sentinel, ThreadInfo, moment
@@ -60,9 +59,9 @@ async def save(core: Core, intent: Save) -> str:
     return (await core.save(await core.on_parents_branch(intent))).label
 
 
-async def restore(core: Core, ref: str, *, verify: bool) -> Checkpoint:
+async def restore(core: Core, ref: str, *, verify: bool) -> Loaded:
     """A checkpoint with its state."""
-    return await core.checkpoint(await locate(core, ref), verify=verify)
+    return await core.load(await locate(core, ref), verify=verify)
 
 
 async def handoff(
@@ -99,10 +98,10 @@ async def handoff(
     return (await core.save(intent)).label
 
 
-async def timeline(core: Core, listing: Listing) -> list[Checkpoint]:
+async def timeline(core: Core, listing: Listing) -> list[Loaded]:
     """Checkpoints with their states, newest first."""
     rows = await core.backend.history(core.tenant, listing)
-    return [await core.checkpoint(located) for located in rows]
+    return [await core.load(located) for located in rows]
 
 
 async def expire(core: Core, ref: str) -> bool:
@@ -114,10 +113,10 @@ async def expire(core: Core, ref: str) -> bool:
     return bool((await core.backend.commit(intent)).answer)
 
 
-async def latest(core: Core, thread: str, agent: str) -> Checkpoint | None:
+async def latest(core: Core, thread: str, agent: str) -> Loaded | None:
     """The head of a lane's current branch."""
     tip = await core.tip(thread, agent)
-    return None if tip is None else await core.checkpoint(tip)
+    return None if tip is None else await core.load(tip)
 
 
 async def delete(core: Core, thread: str) -> bool:
@@ -148,18 +147,17 @@ def _has(metadata: Mapping[str, Any], key: str, value: object) -> bool:
 
 async def threads(core: Core, after: int | None, limit: int) -> Page[ThreadInfo]:
     """One page of threads."""
-    now = time.time_ns() // 1000
     entries = await core.backend.threads(core.tenant, after=after, limit=limit)
-    infos = [_info(core, entry, now) for entry in entries]
+    infos = [_info(core, entry) for entry in entries]
     return Page(infos, str(entries[-1].row.thread) if len(entries) == limit else None)
 
 
-def _info(core: Core, entry: ThreadEntry, now: int) -> ThreadInfo:
+def _info(core: Core, entry: ThreadEntry) -> ThreadInfo:
     row, run = entry.row, entry.run
     return ThreadInfo(
         thread_id=row.name,
         title=row.title or row.name,
-        status=status_of(run, now, core.options.stale_after_seconds),
+        status=status_of(run, entry.now, core.options.stale_after_seconds),
         checkpoints=row.checkpoints,
         agents=entry.agents,
         last_step=row.last_step,

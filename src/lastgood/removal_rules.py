@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lastgood.commits import NOTHING, Found, Scope, Taken, Writes
+from lastgood.commits import NOTHING, Found, Repeatable, Scope, Taken, Writes
 from lastgood.rows import DELETED
 
 
 @dataclass(frozen=True, slots=True)
-class Expire:
+class Expire(Repeatable):
     """Remove one checkpoint; branches that ended at it fall back to the nearest live ancestor."""
 
     tenant: str
@@ -43,7 +43,7 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Repeatable):
     """End a thread's incarnation: everything goes but a tombstone."""
 
     tenant: str

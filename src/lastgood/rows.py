@@ -78,7 +78,7 @@ class RunRow(NamedTuple):
     status: str
     attempt: int
     inside: int
-    """The attempt that last said it was alive: two processes may be in one run."""
+    """The attempt that last said it was alive (two processes may be in one run); negative: left."""
     started_at: int
     beat_at: int
     step: str | None

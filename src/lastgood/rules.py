@@ -18,7 +18,6 @@ from lastgood.errors import (
     ThreadDeletedError,
 )
 from lastgood.ids import show_id
-from lastgood.integrity import chained_digest, content_checksum
 from lastgood.manifest import Plan, Stored
 from lastgood.model import HEAD, INHERIT, MAIN, Sentinel
 from lastgood.rows import LIVE, BranchRow, CheckpointRow, LaneRow, ThreadRow, pack_slots, read_slots
@@ -76,6 +75,8 @@ class Save(NamedTuple):
     owner: str | None = None
     takeover: bool = False
     """A handoff: it becomes the head of its lane whatever was there."""
+    follows: bool = False
+    """Whether the branch is to be the lane's current one still: a run that was not given one."""
 
     @property
     def scope(self) -> Scope:
@@ -91,6 +92,9 @@ class Save(NamedTuple):
             ids=tuple(id for id in wanted if id),
             large=() if isinstance(tree, CheckpointRow) else tuple(manifest.large_pages(tree)),
         )
+
+    def again(self) -> Save:
+        return self._replace(draft=self.draft._replace(chosen=True))
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         check_holder(self.holder, found, self.thread)
@@ -162,7 +166,8 @@ class Save(NamedTuple):
             return Line(parent, name, current=found.lane is None)
         if self.branch is not None and found.branch is None:
             return Line(parent, self.branch, current=False)
-        if parent.id in heads:
+        moved_away = self.follows and found.lane.current != name
+        if parent.id in heads and not moved_away:
             return Line(parent, name, current=False)
         if self.on_conflict == "reject":
             raise self._stale(found, parent)
@@ -184,6 +189,8 @@ class Save(NamedTuple):
         return row
 
     def _no_parent(self, found: Found, parent: bytes) -> Exception:
+        if self.holder is not None:
+            return self._stale(found, None, began="a checkpoint that was removed")
         shown = f"parent_id {show_id(parent)} does not exist in thread {self.thread!r}"
         if found.thread is not None and (found.live is None or found.live.incarnation > 1):
             return ThreadDeletedError(
@@ -194,9 +201,11 @@ class Save(NamedTuple):
             f"{shown}.", hint="Leave parent_id out to go on from the head."
         )
 
-    def _stale(self, found: Found, parent: CheckpointRow | None) -> StaleWriterError:
+    def _stale(
+        self, found: Found, parent: CheckpointRow | None, began: str = "an empty lane"
+    ) -> StaleWriterError:
         head = found.tip or found.head
-        began = f"@{parent.seq}" if parent else "an empty lane"
+        began = f"@{parent.seq}" if parent else began
         age = (found.now - head.created_at) / 1e6 if head else 0.0
         now = f"@{head.seq} ({ago(age)})" if head else "gone"
         return StaleWriterError(
@@ -214,25 +223,7 @@ class Save(NamedTuple):
         root = draft.tree.root if isinstance(draft.tree, CheckpointRow) else draft.tree.hash
         step = draft.step if draft.step is not None else parent.step + 1 if parent else 0
         parent_id, parent_digest = (parent.id, parent.digest) if parent else (b"", b"")
-        checksum = content_checksum(
-            (
-                draft.id,
-                draft.agent,
-                parent_id,
-                step,
-                draft.step_name,
-                draft.framework,
-                draft.created_at,
-                ttl,
-                draft.context,
-                draft.metadata,
-                draft.target,
-                draft.schema,
-                draft.losses,
-            ),
-            root,
-        )
-        return CheckpointRow(
+        row = CheckpointRow(
             thread=thread.thread,
             seq=thread.seq + 1,
             id=draft.id,
@@ -255,11 +246,12 @@ class Save(NamedTuple):
             source_lane=parent.lane if parent and self.takeover else None,
             losses=draft.losses,
             root=root,
-            digest=chained_digest(checksum, expires_at, parent_digest),
+            digest=b"",
             size=draft.tree.size,
             manifest=plan.manifest,
             slots=pack_slots(plan.slots),
         )
+        return row._replace(digest=row.chained(draft.agent))
 
 
 def _plan(draft: Draft, found: Found, *, fresh: bool) -> Plan:

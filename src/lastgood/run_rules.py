@@ -6,17 +6,16 @@ while it is open goes on with it. Pure decisions, like `rules`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from lastgood.commits import NOTHING, Found, Scope, Taken, Writes
+from lastgood.commits import NOTHING, Found, Repeatable, Scope, Taken, Writes
 from lastgood.errors import CheckpointConflictError, CheckpointNotFoundError
 from lastgood.model import MAIN
 from lastgood.rows import LaneRow, RunRow, ThreadRow
 from lastgood.rules import Save, opened
 
 Expect = Literal["new", "existing"]
-STATUSES = ("running", "stale", "waiting", "failed", "idle", "done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,11 @@ class Enter:
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.tenant, self.thread, self.agent, self.branch, run=True)
+        scope = Scope(self.tenant, self.thread, self.agent, self.branch, run=True)
+        return scope._replace(ids=self.initial.scope.ids) if self.initial else scope
+
+    def again(self) -> Enter:
+        return replace(self, initial=self.initial.again()) if self.initial else self
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         self._check(found)
@@ -96,7 +99,7 @@ def _touched(thread: ThreadRow, found: Found) -> ThreadRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Repeatable):
     """Record how a run was left, unless it is done or somebody else is alive in it.
 
     A thread that was deleted meanwhile has nothing to record.
@@ -127,6 +130,7 @@ class Leave:
             run=run._replace(
                 status=self.status,
                 closed=int(self.closed),
+                inside=-self.attempt,
                 beat_at=found.now,
                 step=self.step,
                 error=self.error,
@@ -136,7 +140,7 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(Repeatable):
     """Say that a run is alive, also where somebody else who was in it has left it."""
 
     tenant: str
@@ -153,12 +157,14 @@ class Beat:
         run = found.run
         if run is None or run.id != self.run or run.status == "done":
             return Writes()
+        if run.inside == -self.attempt:
+            return Writes()  # it was left while this beat was under way
         alive = run._replace(status="running", closed=0, inside=self.attempt, beat_at=found.now)
         return Writes(run=alive)
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(Repeatable):
     """Learn the outcome of commits that were interrupted: the head, if it is one of them.
 
     Goes the way of a commit, so it comes after those that were queued before it.

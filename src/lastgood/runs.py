@@ -7,20 +7,22 @@ when somebody else moved the head. Leaving the block saves nothing and swallows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from lastgood import paths
 from lastgood.building import build_state, grafted, list_at
+from lastgood.codec import Encoder
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
-from lastgood.driver import Driver, blocking
+from lastgood.driver import Driver
 from lastgood.errors import (
     CheckpointNotFoundError,
     LastgoodError,
     RunStateError,
+    StorageError,
 )
 from lastgood.ids import check_name, new_id, show_id
 from lastgood.manifest import Stored
@@ -28,6 +30,7 @@ from lastgood.model import KEEP, Sentinel
 from lastgood.rows import CheckpointRow
 from lastgood.rules import Save, check_holder
 from lastgood.run_rules import Beat, Enter, Expect, Leave, Settle
+from lastgood.splitting import Addition, addition
 
 S = TypeVar("S")
 ERROR_LIMIT = 500
@@ -42,6 +45,13 @@ class Place:
     branch: str | None
     expect: Expect | None
     ttl: float | None
+
+
+class Pending(NamedTuple):
+    """Appends whose commit was interrupted: they are in `run.state`, perhaps not in the store."""
+
+    id: bytes
+    added: tuple[Addition, ...]
 
 
 class Run(Generic[S]):
@@ -61,7 +71,8 @@ class Run(Generic[S]):
         self._thread = 0
         self._run = b""
         self._unsettled: tuple[bytes, ...] = ()
-        self._interrupted: tuple[object, bytes] | None = None
+        self._pending: Pending | None = None
+        self._in_turn = driver.serial()
         self._phase = "new"
         self.session_id = place.session_id
         self.agent_id = place.agent_id
@@ -104,9 +115,10 @@ class Run(Generic[S]):
             owner=core.options.user,
             initial=first,
         )
-        self.state = await self._driver.run(self._enter(enter))
+        stored = await self._driver.run(self._enter(enter))
+        self.state = build_state(core.codec, stored.tree) if stored else None  # type: ignore[assignment]
         self._phase = "open"
-        core.pulse.add(self, self._beat)
+        core.pulse.add(self._beat)
         return self
 
     def _first_save(self) -> Save:
@@ -115,7 +127,7 @@ class Run(Generic[S]):
         captured = self._core.capture(initial, self.session_id, self.agent_id)
         return self._save_intent(captured, About(self.agent_id, ttl=self._place.ttl))
 
-    async def _enter(self, enter: Enter) -> Any:
+    async def _enter(self, enter: Enter) -> Stored | None:
         core = self._core
         writes = await core.backend.commit(enter)
         assert writes.run is not None
@@ -132,7 +144,11 @@ class Run(Generic[S]):
             return None
         self.branch = self.branch or self._row.branch
         core.cache.saw((self.session_id, self.agent_id), self._row.id)
-        return build_state(core.codec, (await core.stored(self._row)).tree)
+        try:
+            return await core.stored(self._row)
+        except LastgoodError as error:
+            await self._leave(*_outcome(error))
+            raise
 
     async def __aexit__(
         self,
@@ -191,53 +207,74 @@ class Run(Generic[S]):
         """
         self._check_open()
         if not isinstance(state, Sentinel):
+            self._check_state(state)
             self.state = state
         base = self._row.id if self._row else b""
         captured = self._core.capture(self.state, self.session_id, self.agent_id, base)
         about = self._about(step_name, context, metadata)
+        return await self._in_turn(lambda: self._save(captured, about))
+
+    async def _save(self, captured: Captured, about: About) -> str:
         await self._settle()
-        return await self._commit(self._save_intent(captured, about))
+        label = await self._commit(self._save_intent(captured, about))
+        self._pending = None
+        return label
+
+    def _check_state(self, state: object) -> None:
+        if isinstance(state, str) and not isinstance(self.state, str):
+            raise TypeError(
+                f"run.save({state[:40]!r}) would replace the whole state by that text. "
+                f"Did you mean run.save(step_name={state[:40]!r})?"
+            )
 
     async def append(self, path: str, *items: Any, step_name: str | None = None) -> str:
         """Commit the last good step with items appended to the list at `path`.
 
         Appends to `run.state` too, but commits exactly base + items; costs the same however long
         the list is. Raises KeyError for a path that is not there, TypeError for one to no list.
+        The same call again, after one that was interrupted, appends once.
         """
         self._check_open()
-        steps = paths.parse(path)
         about = self._about(step_name, None, None)
-        target = list_at(self.state, steps)
         encoder = self._core.codec.encoder()
-        encoded = encoder.pack_each(items, steps)
-        attempt = (steps, b"".join(encoded))
-        stored = self._core.cache.get(self._row.id) if self._row else None
-        copies: Sequence[Any] = items
-        if self._unsettled or stored is None:
-            copies = self._core.codec.unpack_array(len(encoded), attempt[1])
-            stored = await self._settled_base(path)
+        added = addition(encoder, paths.parse(path), items)
+        return await self._in_turn(lambda: self._append(added, items, about, encoder))
+
+    async def _append(
+        self, added: Addition, items: tuple[Any, ...], about: About, encoder: Encoder
+    ) -> str:
+        target = list_at(self.state, added.steps)
+        stored = await self._base()
         assert self._row is not None
-        assert stored is not None
-        if self._interrupted == (attempt, self._row.id):
-            self._interrupted = None  # it was committed after all: this is the same call again
-            target.extend(items)
-            return self._row.label
-        longer = grafted(self._core.codec, encoder, stored.tree, steps, copies)
-        intent = self._save_intent(
-            self._core.captured(longer, encoder, self._row.id, stored), about
-        )
-        self._interrupted = (attempt, intent.draft.id)
-        label = await self._commit(intent)
-        self._interrupted = None
-        target.extend(items)
+        pending, self._pending = self._pending or Pending(b"", ()), None
+        again = added in pending.added
+        if self._row.id == pending.id:
+            if again:
+                return self._row.label
+            pending = Pending(b"", ())
+        every = pending.added if again else (*pending.added, added)
+        tree = stored.tree
+        for each in every:
+            tree = grafted(self._core.codec, encoder, tree, each)
+        captured = self._core.captured(tree, encoder, self._row.id, stored)
+        intent = self._save_intent(captured, about)
+        try:
+            label = await self._commit(intent)
+        except BaseException as error:
+            if _is_unknown(error):
+                self._pending = Pending(intent.draft.id, every)
+                target.extend(() if again else items)
+            raise
+        target.extend(() if again else items)
         return label
 
-    async def _settled_base(self, path: str) -> Stored:
+    async def _base(self) -> Stored:
         """What an append goes on from, read again if it has to be."""
         await self._settle()
         if self._row is None:
-            raise KeyError(f"the lane is empty: there is no {path}. Save a state first.")
-        return await self._driver.run(self._load(self._row))
+            raise KeyError("the lane is empty: there is nothing to append to. Save a state first.")
+        stored = self._core.cache.get(self._row.id)
+        return stored if stored is not None else await self._driver.run(self._load(self._row))
 
     async def _load(self, row: CheckpointRow) -> Stored:
         try:
@@ -251,7 +288,8 @@ class Run(Generic[S]):
         """Say that the work is done: the thread's status becomes `done`."""
         self._check_open()
         packed = b"" if result is None else self._core.codec.pack(result, "result")
-        await self._driver.run(self._leave("done", closed=True, message=None, result=packed))
+        leave = self._leave("done", closed=True, message=None, result=packed)
+        await self._in_turn(lambda: self._driver.run(leave))
         self._phase = "finished"
 
     def _about(
@@ -275,6 +313,7 @@ class Run(Generic[S]):
             on_conflict="reject",
             holder=self._thread or None,
             owner=self._core.options.user,
+            follows=self._place.branch is None,
         )
 
     async def _commit(self, intent: Save) -> str:
@@ -305,6 +344,11 @@ class Run(Generic[S]):
             )
 
 
+def _is_unknown(error: BaseException) -> bool:
+    """Whether an interrupted commit may have happened all the same."""
+    return type(error) is StorageError or not isinstance(error, Exception)
+
+
 def _outcome(error: BaseException | None) -> tuple[str, bool, str | None]:
     """Status, whether the run is closed, and what to tell of the error (never the state)."""
     if error is None:
@@ -313,54 +357,3 @@ def _outcome(error: BaseException | None) -> tuple[str, bool, str | None]:
         text = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
         return "failed", False, text.encode("utf-8", "backslashreplace").decode()
     return "stale", False, type(error).__name__
-
-
-def _mirrored(name: str) -> Any:
-    """A read-only attribute of the async twin."""
-    return property(lambda self: getattr(self._direct, name))
-
-
-class BlockingRun(Generic[S]):
-    """The blocking twin of `Run`."""
-
-    def __init__(self, run: Run[S]) -> None:
-        self._direct = run
-
-    def __enter__(self) -> Self:
-        _enter(self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _exit(self, kind, error, trace)
-
-    @property
-    def state(self) -> S:
-        """The working copy: the state of the last good step, else `initial`, else None."""
-        return self._direct.state
-
-    @state.setter
-    def state(self, value: S) -> None:
-        self._direct.state = value
-
-    session_id: str = _mirrored("session_id")
-    agent_id: str = _mirrored("agent_id")
-    run_id: str = _mirrored("run_id")
-    branch: str | None = _mirrored("branch")
-    base: str | None = _mirrored("base")
-    step_index: int | None = _mirrored("step_index")
-    attempt: int = _mirrored("attempt")
-    is_new: bool = _mirrored("is_new")
-    resumed: bool = _mirrored("resumed")
-
-    save = blocking(Run.save)
-    append = blocking(Run.append)
-    finish = blocking(Run.finish)
-
-
-_enter = blocking(Run.__aenter__)
-_exit = blocking(Run.__aexit__)

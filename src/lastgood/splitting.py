@@ -73,6 +73,8 @@ def _fields(site: _Site) -> Node | Dropped:
         name = _short_name(key) if type(key) is str else site.encoder.pack(key, site.path)
         if isinstance(name, Dropped):
             continue
+        if name in children:
+            return _elements(site)  # two keys with one encoding, such as NaN and NaN
         child = split(site.encoder, item, old.get(name), (*site.path, key))
         if not isinstance(child, Dropped):
             children[name] = child
@@ -277,22 +279,34 @@ def _places(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[
     return tuple(found)
 
 
-def appended(encoder: Encoder, known: Sequence, items: Items[object], path: Path) -> Sequence:
+class Addition(NamedTuple):
+    """Items on their way to the end of a list, encoded."""
+
+    steps: Path
+    encoded: tuple[bytes, ...]
+    binary: bool
+
+
+def addition(encoder: Encoder, steps: Path, items: Items[object]) -> Addition:
+    """Encode what is to be appended to the list at a path."""
+    encoded = encoder.pack_each(items, steps)
+    kept = items if len(encoded) == len(items) else [i for i in items if _keeps(encoder, i)]
+    seen = encoder.inspect(range(len(encoded)), kept, encoded, items=False)
+    return Addition(steps, tuple(encoded), seen.binary or not seen.exact)
+
+
+def appended(codec: Codec, encoder: Encoder, known: Sequence, added: Addition) -> Sequence:
     """A list with items at its end, without looking at what is in it already."""
-    encoded = encoder.pack_each(items, path)
-    if len(encoded) != len(items):
-        items = [item for item in items if _keeps(encoder, item)]
-    seen = encoder.inspect(range(len(encoded)), items, encoded, items=False)
-    nested = known.nested
+    encoded, nested = list(added.encoded), known.nested
     for index, data in enumerate(encoded):
         if len(data) > SLICE:
-            node = _nested(encoder, items[index], None, path)
+            node = _nested(encoder, codec.unpack(data), None, added.steps)
             encoded[index] = nested_token(node.hash)
             nested = (*nested, node)
     cut = pages.cut_elements([len(data) for data in encoded])
     longer = grown(known, known.count + len(encoded), b"".join(encoded), cut)
-    unknown = known.binary is None and not seen.binary
-    return replace(longer, nested=nested, binary=None if unknown else known.binary or seen.binary)
+    unknown = known.binary is None and not added.binary
+    return replace(longer, nested=nested, binary=None if unknown else known.binary or added.binary)
 
 
 def rebased(node: Node, base: Node) -> Node:

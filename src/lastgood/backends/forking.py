@@ -11,22 +11,19 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, ExitStack
 
 
 class Forkable(ABC):
     """A store that can be brought to rest."""
 
     @abstractmethod
-    def before_fork(self) -> None:
-        """Wait until nothing is under way, and keep it so."""
-
-    @abstractmethod
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
+    def at_rest(self) -> AbstractContextManager[None]:
+        """Nothing is under way inside the block."""
 
     @abstractmethod
     def after_fork_in_child(self) -> None:
-        """Go on without the other threads."""
+        """Go on without the other threads and what they held."""
 
 
 _WATCHED: weakref.WeakSet[Forkable] = weakref.WeakSet()
@@ -39,18 +36,17 @@ def watch(store: Forkable) -> None:
 
 
 def _before() -> None:
-    _HELD.stores = []
-    for store in list(_WATCHED):
-        store.before_fork()
-        _HELD.stores.append(store)
+    _HELD.stack, _HELD.stores = ExitStack(), list(_WATCHED)
+    for store in _HELD.stores:
+        _HELD.stack.enter_context(store.at_rest())
 
 
 def _in_parent() -> None:
-    for store in _HELD.stores:
-        store.after_fork_in_parent()
+    _HELD.stack.close()
 
 
 def _in_child() -> None:
+    _HELD.stack.pop_all()
     for store in _HELD.stores:
         store.after_fork_in_child()
 

@@ -7,48 +7,16 @@ nothing of what a commit is.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from lastgood.commits import Intent, Writes
-from lastgood.driver import Wait
-from lastgood.errors import StorageError, TransientStorageError
+from lastgood.driver import Turnstile, Wait
+from lastgood.errors import StorageError
 
 BATCH = 256
 """At most so many operations share a transaction: one bad disk block must not hurt thousands."""
-
-
-class Turnstile:
-    """A mutex that says so when its own holder comes again, instead of waiting for ever.
-
-    That is what a signal handler does which saves while a save is under way in its thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._depth = 0
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def acquire(self) -> None:
-        """Wait for a turn; raises TransientStorageError if this thread has it already."""
-        self._lock.acquire()
-        if self._depth:
-            self._lock.release()
-            raise TransientStorageError(
-                "a save is under way in this very thread; a signal handler interrupted it.",
-                hint="Let the handler set a flag, and save where the work goes on.",
-            )
-        self._depth = 1
-
-    def release(self) -> None:
-        self._depth = 0
-        self._lock.release()
 
 
 class Ticket(Wait):
@@ -63,13 +31,15 @@ class Ticket(Wait):
 
     def settle(self) -> None:
         try:
-            with self._group.mutex:
-                while not self.done:
-                    if not self._group.drain():
-                        self.fail(_interrupted())
-        except TransientStorageError as error:
+            self._group.mutex.run(self._until_done)
+        except BaseException:
             self._group.withdraw(self)
-            self.fail(error)
+            raise
+
+    def _until_done(self) -> None:
+        while not self.done:
+            if not self._group.drain():
+                self.fail(_interrupted())
 
     def succeed(self, writes: Writes) -> None:
         self._writes, self.done = writes, True
@@ -99,8 +69,9 @@ class Group:
         return ticket
 
     def withdraw(self, ticket: Ticket) -> None:
-        """Take back a commit that nobody has begun."""
-        self._queue.remove(ticket)
+        """Take back a commit that nobody has begun: it must not happen behind its owner's back."""
+        with suppress(ValueError):
+            self._queue.remove(ticket)
 
     def drain(self) -> int:
         """Commit what is queued, and tell how much it was. The caller holds the mutex."""
@@ -119,5 +90,5 @@ class Group:
 def _interrupted() -> StorageError:
     return StorageError(
         "the commit was interrupted; its outcome is unknown.",
-        hint="Look at the head, or save again with the same checkpoint_id.",
+        hint="Look at the head before you save again.",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,9 +22,9 @@ from lastgood.backend import (
     ThreadEntry,
 )
 from lastgood.backends import forking
-from lastgood.backends.group import Turnstile
 from lastgood.backends.tables import Tables, taken, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
+from lastgood.driver import Turnstile
 from lastgood.manifest import Slot, Spot
 from lastgood.pages import SLICE
 from lastgood.rows import (
@@ -272,11 +273,8 @@ class MemoryBackend(Backend, forking.Forkable):
         self._created_at = self.now()
         forking.watch(self)
 
-    def before_fork(self) -> None:
-        self._lock.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        self._lock.release()
+    def at_rest(self) -> AbstractContextManager[None]:
+        return self._lock.held()
 
     def after_fork_in_child(self) -> None:
         self._lock = Turnstile()
@@ -289,25 +287,23 @@ class MemoryBackend(Backend, forking.Forkable):
         return MemoryTables(self.shelves, self.now())
 
     async def commit(self, intent: Intent) -> Writes:
-        with self._lock:
-            rows = MemoryWriter(self.shelves, self.now())
-            return rows.write(decided(rows, intent))
+        return self._lock.run(lambda: self._commit(intent))
+
+    def _commit(self, intent: Intent) -> Writes:
+        rows = MemoryWriter(self.shelves, self.now())
+        return rows.write(decided(rows, intent))
 
     async def look(self, scope: Scope) -> Found:
-        with self._lock:
-            return self._tables().look(scope)
+        return self._lock.run(lambda: self._tables().look(scope))
 
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
-        with self._lock:
-            return self._tables().find(tenant, ids)
+        return self._lock.run(lambda: self._tables().find(tenant, ids))
 
     async def history(self, tenant: str, listing: Listing) -> list[Located]:
-        with self._lock:
-            return self._tables().history(tenant, listing)
+        return self._lock.run(lambda: self._tables().history(tenant, listing))
 
     async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
-        with self._lock:
-            return [self._range(extent) for extent in ranges]
+        return self._lock.run(lambda: [self._range(extent) for extent in ranges])
 
     def _range(self, extent: Extents) -> list[bytes]:
         stream, first = extent.first
@@ -315,22 +311,22 @@ class MemoryBackend(Backend, forking.Forkable):
         return [self.shelves.parts[spot].data for spot in spots if spot in self.shelves.parts]
 
     async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:
-        with self._lock:
-            tables = self._tables()
-            keys = sorted(
-                (k for (of, _), k in self.shelves.names.items() if of == tenant), reverse=True
-            )
-            rows = [unsealed(ThreadRow, self.shelves.threads[key]) for key in keys]
-            mine = [row for row in rows if row.live]
-            return [tables.entry(row) for row in mine if after is None or row.thread < after][
-                :limit
-            ]
+        return self._lock.run(lambda: self._threads(tenant, after, limit))
+
+    def _threads(self, tenant: str, after: int | None, limit: int) -> list[ThreadEntry]:
+        rows = [row for row in self._live(tenant) if after is None or row.thread < after]
+        rows.sort(key=lambda row: row.thread, reverse=True)
+        tables = self._tables()
+        return [tables.entry(row) for row in rows[:limit]]
+
+    def _live(self, tenant: str) -> list[ThreadRow]:
+        keys = [key for (of, _), key in self.shelves.names.items() if of == tenant]
+        rows = [unsealed(ThreadRow, self.shelves.threads[key]) for key in keys]
+        return [row for row in rows if row.live]
 
     async def census(self, tenant: str) -> Census:
-        with self._lock:
-            keys = [key for (of, _), key in self.shelves.names.items() if of == tenant]
-            count = sum(unsealed(ThreadRow, self.shelves.threads[key]).live for key in keys)
-            return Census(count, self._created_at)
+        live = self._lock.run(lambda: self._live(tenant))
+        return Census(len(live), self._created_at)
 
     async def close(self) -> None:
         """Nothing to let go of: the data is this object."""

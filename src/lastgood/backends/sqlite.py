@@ -48,6 +48,8 @@ class SqliteBackend(Backend, forking.Forkable):
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.path = os.fspath(path)
+        if self.path in ("", ":memory:"):
+            raise ValueError(f"{self.path!r} is no file. For a store in memory: Client.memory().")
         self.url = f"sqlite:///{self.path}"
         self.durability: Durability = durability
         self.failpoint: Failpoint = _no_failpoint
@@ -85,18 +87,21 @@ class SqliteBackend(Backend, forking.Forkable):
         return self._read(lambda rows: rows.census(tenant))
 
     async def close(self) -> None:
-        with self._group.mutex, self._translating():
-            self._connections.close()
+        with self._translating():
+            self._group.mutex.run(self._connections.close)
 
     def _read(self, work: Callable[[SqliteTables], T]) -> T:
         """Run reads in one transaction, so that they see one moment."""
-        with self._translating(), self._connections.reader() as connection:
-            try:
-                connection.execute("BEGIN")
-                return work(SqliteTables(connection, self.now()))
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
+        with self._translating():
+            return self._connections.read(lambda connection: self._at_one_moment(connection, work))
+
+    def _at_one_moment(self, connection: Any, work: Callable[[SqliteTables], T]) -> T:
+        try:
+            connection.execute("BEGIN")
+            return work(SqliteTables(connection, self.now()))
+        finally:
+            if connection.in_transaction:
+                connection.execute("COMMIT")
 
     @contextmanager
     def _translating(self) -> Iterator[None]:
@@ -116,6 +121,7 @@ class SqliteBackend(Backend, forking.Forkable):
         except Exception:
             self._connections_reset()
             for ticket in batch:
+                ticket.intent = ticket.intent.again()
                 self._alone(ticket)
             return
         for ticket, outcome in zip(batch, outcomes, strict=True):
@@ -131,32 +137,25 @@ class SqliteBackend(Backend, forking.Forkable):
             ticket.fail(error)
 
     def _transaction(self, intent: Intent) -> Writes:
-        with self._begun() as connection:
-            rows = SqliteWriter(connection, self.now(), self._recent)
-            writes = self._write(rows, decided(rows, intent))
-            self.failpoint("before-commit")
-            connection.execute("COMMIT")
-        self.failpoint("after-commit")
-        return writes
+        return self._committed(lambda connection: self._carry_out(connection, intent))
+
+    def _carry_out(self, connection: Any, intent: Intent) -> Writes:
+        rows = SqliteWriter(connection, self.now(), self._recent)
+        return self._write(rows, decided(rows, intent))
 
     def _together(self, batch: list[Ticket]) -> list[Writes | Exception]:
         """One transaction for all; an operation that is refused has written nothing."""
-        outcomes: list[Writes | Exception] = []
-        with self._begun() as connection:
-            for ticket in batch:
-                rows = SqliteWriter(connection, self.now(), self._recent)
-                try:
-                    writes = decided(rows, ticket.intent)
-                except (sqlite3.Error, UnicodeDecodeError):
-                    raise
-                except Exception as error:
-                    outcomes.append(error)
-                    continue
-                outcomes.append(self._write(rows, writes))
-            self.failpoint("before-commit")
-            connection.execute("COMMIT")
-        self.failpoint("after-commit")
-        return outcomes
+        return self._committed(lambda connection: [self._tried(connection, t) for t in batch])
+
+    def _tried(self, connection: Any, ticket: Ticket) -> Writes | Exception:
+        rows = SqliteWriter(connection, self.now(), self._recent)
+        try:
+            writes = decided(rows, ticket.intent)
+        except (sqlite3.Error, UnicodeDecodeError):
+            raise
+        except Exception as error:
+            return error
+        return self._write(rows, writes)
 
     def _write(self, rows: SqliteWriter, writes: Writes) -> Writes:
         self.failpoint("before-write")
@@ -164,24 +163,27 @@ class SqliteBackend(Backend, forking.Forkable):
         self.failpoint("after-write")
         return written
 
-    @contextmanager
-    def _begun(self) -> Iterator[Any]:
+    def _committed(self, work: Callable[[Any], T]) -> T:
+        """Work inside a transaction that holds the write lock, and commit it."""
         connection, is_new = self._connections.writer()
-        if is_new:
-            self._recent.forget()  # the version counts per connection
+        if is_new or connection.in_transaction:
+            self._recent.forget()  # versions count per connection; a commit was interrupted
         try:
             if connection.in_transaction:
-                self._recent.forget()
-                connection.execute("ROLLBACK")  # a commit before us was interrupted
+                connection.execute("ROLLBACK")
             connection.execute("BEGIN IMMEDIATE")
             self._connections.check_file()
             self._recent.begin(connection.execute("PRAGMA data_version").fetchone()[0])
-            yield connection
+            result = work(connection)
+            self.failpoint("before-commit")
+            connection.execute("COMMIT")
         except BaseException:
             self._recent.forget()
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        self.failpoint("after-commit")
+        return result
 
     def _connections_reset(self) -> None:
         """After the disk failed: never go on with the same handle."""
@@ -190,13 +192,14 @@ class SqliteBackend(Backend, forking.Forkable):
         except sqlite3.Error:
             return  # they are forgotten either way
 
-    def before_fork(self) -> None:
-        self._group.mutex.acquire()
-        self._connections.freeze()
-
-    def after_fork_in_parent(self) -> None:
-        self._connections.thaw()
-        self._group.mutex.release()
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        with self._group.mutex.held():
+            self._connections.freeze()
+            try:
+                yield
+            finally:
+                self._connections.thaw()
 
     def after_fork_in_child(self) -> None:
         self._connections.thaw_in_child()

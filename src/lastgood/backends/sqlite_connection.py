@@ -13,10 +13,9 @@ from __future__ import annotations
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lastgood.backends.sqlite_schema import prepare
 from lastgood.errors import (
@@ -33,6 +32,7 @@ PATIENCE = 30.0
 WAL_LIMIT = 16 << 20
 
 Connect = Callable[[str], Any]
+T = TypeVar("T")
 
 _MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
     sqlite3.SQLITE_BUSY: (
@@ -69,7 +69,7 @@ _MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
 _MEANINGS[sqlite3.SQLITE_IOERR] = (
     StorageError,
     "the disk under {label} failed ({error}); whether this operation was kept is unknown.",
-    "Look at the head, or save again with the same checkpoint_id, when the disk works.",
+    "When the disk works again, look at the head before you save again.",
 )
 _MEANINGS[sqlite3.SQLITE_IOERR_SHMSIZE] = _MEANINGS[sqlite3.SQLITE_FULL]
 _MEANINGS[sqlite3.SQLITE_LOCKED] = _MEANINGS[sqlite3.SQLITE_BUSY]
@@ -110,7 +110,8 @@ class Connections:
         self._idle: list[Any] = []
         self._writer: Any = None
         self._gate = threading.Condition()
-        self._reading = 0
+        self._reading: set[int] = set()
+        self._era = 0
         self._frozen = False
         self._prepared: tuple[int, int] | None = None
         self._opened: list[Any] = []
@@ -138,23 +139,30 @@ class Connections:
         if writer is not None:
             self._close(writer)
 
-    @contextmanager
-    def reader(self) -> Iterator[Any]:
-        """A connection for reading, for as long as the block lasts."""
-        with self._gate:
-            self._gate.wait_for(lambda: not self._frozen)
-            self._reading += 1
-            connection = self._idle.pop() if self._idle else None
+    def read(self, work: Callable[[Any], T]) -> T:
+        """Work with a connection for reading."""
+        me, connection, era = threading.get_ident(), None, 0
         try:
+            with self._gate:
+                self._gate.wait_for(lambda: not self._frozen)
+                self._reading.add(me)
+                connection, era = (self._idle.pop() if self._idle else None), self._era
             if connection is None:
                 connection = self._open()
-            yield connection
+            return work(connection)
         finally:
             with self._gate:
-                self._reading -= 1
+                self._reading.discard(me)
                 if connection is not None:
-                    self._idle.append(connection)
+                    self._put_back(connection, era)
                 self._gate.notify_all()
+
+    def _put_back(self, connection: Any, era: int) -> None:
+        """Keep a reader for the next one, unless it was interrupted or everything was closed."""
+        if era == self._era and not connection.in_transaction:
+            self._idle.append(connection)
+        else:
+            self._close(connection)
 
     def _open(self) -> Any:
         """Connect; the first connection to a file also makes sure that it is ours."""
@@ -192,6 +200,7 @@ class Connections:
     def close(self) -> None:
         """Close what is idle and the writer; the caller holds the group's mutex."""
         with self._gate:
+            self._era += 1
             idle, self._idle = self._idle, []
         for connection in idle:
             self._close(connection)
@@ -201,7 +210,7 @@ class Connections:
         """Before a fork: let readers finish, then close everything."""
         with self._gate:
             self._frozen = True
-            self._gate.wait_for(lambda: not self._reading)
+            self._gate.wait_for(lambda: self._reading <= {threading.get_ident()})
         self.close()
 
     def thaw(self) -> None:
@@ -212,4 +221,4 @@ class Connections:
 
     def thaw_in_child(self) -> None:
         """After a fork, in the child: the other threads are gone, and with them their locks."""
-        self._gate, self._reading, self._frozen = threading.Condition(), 0, False
+        self._gate, self._reading, self._frozen = threading.Condition(), set(), False

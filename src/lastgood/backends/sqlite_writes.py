@@ -13,6 +13,7 @@ from lastgood.backends.sqlite_schema import stamp
 from lastgood.backends.sqlite_tables import COLUMNS, LOW, SELECT_CHECKPOINT, SqliteTables
 from lastgood.backends.tables import Line, taken
 from lastgood.commits import Scope, Taken, Writes
+from lastgood.errors import StorageError
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
 from lastgood.rows import TABLES, CheckpointRow, LaneRow, Row, ThreadRow, pack_slots, sealed
@@ -60,6 +61,8 @@ class SqliteWriter(SqliteTables):
 
     def write(self, writes: Writes) -> Writes:
         """Carry out what was decided; gives back the writes with their keys."""
+        if not self.connection.in_transaction:
+            raise StorageError("the transaction ended before its time; nothing was saved.")
         written = self._write(writes)
         self._recent.note(written, self._lane, self._stamp)
         return written

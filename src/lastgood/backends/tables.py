@@ -226,7 +226,7 @@ class Tables(ABC):
                 return []
         number, now = lane.number if lane else None, self.now_in(thread)
         rows = self.scan(thread.thread, number, listing, now)
-        for row in self._not_listed(thread, rows, first=listing.before is None):
+        for row in self._not_listed(thread, rows, listing.limit, first=listing.before is None):
             if wanted(row, number, listing, now) and not _cut_off(row, rows, listing):
                 raise CheckpointIntegrityError(
                     f"checkpoint {row.label} is missing from the history of {thread.name!r}."
@@ -235,14 +235,18 @@ class Tables(ABC):
         return [names.located(row) for row in rows]
 
     def _not_listed(
-        self, thread: ThreadRow, rows: Sequence[CheckpointRow], *, first: bool
+        self, thread: ThreadRow, rows: Sequence[CheckpointRow], limit: int, *, first: bool
     ) -> Iterator[CheckpointRow]:
         """Rows that a scan left out, to be asked whether it was right to do so."""
         heads = {branch.head for branch in self.audited_branches(thread)} if first else set()
         if thread.checkpoints > COUNTED:
             yield from self._around(thread, rows, heads)
             return
-        for seq in self._audited_seqs(thread) - {row.seq for row in rows}:
+        oldest = rows[-1].seq if len(rows) == limit else 0
+        listed = {row.seq for row in rows}
+        for seq in self._audited_seqs(thread) - listed:
+            if seq < oldest:
+                continue  # on a later page
             row = self.checkpoint_at(thread.thread, seq)
             if row is None:
                 raise CheckpointIntegrityError(f"{thread.name}@{seq} is missing.")
@@ -280,6 +284,7 @@ class Tables(ABC):
             row=thread._replace(checkpoints=thread.checkpoints - over),
             agents=tuple(lane.agent for lane in lanes),
             run=self._audited_run(thread),
+            now=self.now_in(thread),
         )
 
     def _count_expired(self, thread: ThreadRow) -> int:

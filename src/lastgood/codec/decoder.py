@@ -54,7 +54,7 @@ class Decoder:
         self._registry = registry
         self._strict = strict_types
         self._level = 0
-        self._failure: SerializationError | None = None
+        self._failure: Exception | None = None
 
     def value(self, data: bytes) -> Any:
         """One value, and nothing behind it."""
@@ -101,7 +101,7 @@ class Decoder:
     def _read(self, data: bytes) -> Any:
         try:
             return unpackb(data, ext_hook=self._hook)
-        except Exception as error:
+        except _CAUSED_BY_BYTES as error:
             raise self._failure or damaged(str(error)) from None
 
     def _hook(self, code: int, payload: bytes) -> object:
@@ -112,7 +112,7 @@ class Decoder:
         except Exception as error:
             if self._failure is None:
                 self._failure = as_damage(error)
-            raise
+            raise ValueError from None
         finally:
             self._level -= 1
 
@@ -139,6 +139,15 @@ def _maker(kind: Kind) -> Callable[[Decoder, Any], object]:
     return lambda _, body: kind.make(body)
 
 
+_CAUSED_BY_BYTES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _RAW = {number: kind for number, kind in KINDS.items() if kind.raw}
 _MAKERS: dict[int, Callable[[Decoder, Any], object]] = {
     **{number: _maker(kind) for number, kind in KINDS.items()},
@@ -153,8 +162,11 @@ def damaged(why: str) -> SerializationError:
     return SerializationError(f"The stored value cannot be read: {why}.")
 
 
-def as_damage(error: Exception) -> SerializationError:
-    """Any error met while reading, as the one error that callers handle."""
-    if isinstance(error, SerializationError):
+def as_damage(error: Exception) -> Exception:
+    """An error met while reading, as the one error that callers handle.
+
+    What bytes cannot cause (a timeout that a signal handler raises in the middle) stays itself.
+    """
+    if isinstance(error, SerializationError) or not isinstance(error, _CAUSED_BY_BYTES):
         return error
     return damaged(str(error) or type(error).__name__)

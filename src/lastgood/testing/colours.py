@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
+from lastgood.blocking_runs import BlockingRun
 from lastgood.client import BlockingClient
-from lastgood.runs import BlockingRun
 
 Call = Callable[..., Coroutine[Any, Any, Any]]
 

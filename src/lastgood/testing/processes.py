@@ -23,7 +23,7 @@ import pytest
 
 from lastgood import LastgoodError, StaleWriterError
 from lastgood.client import BlockingClient, Client
-from lastgood.commits import NOTHING, Found, Scope, Taken, Writes
+from lastgood.commits import NOTHING, Found, Repeatable, Scope, Taken, Writes
 from lastgood.testing.cases import case
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, core_of, driven, headers
@@ -253,7 +253,7 @@ async def cancelled_calls_hang_nobody(store: Store) -> None:
     assert [h.parent_id for h in found[:-1]] == [h.checkpoint_id for h in found[1:]]
 
 
-class Explosive:
+class Explosive(Repeatable):
     """An intent whose decision fails in a way that nobody foresaw."""
 
     scope = Scope("default", "explosive")
