@@ -153,12 +153,13 @@ def instant(value: datetime | None, what: str) -> int | None:
     return None if value is None else micros(value)
 
 
-def made_by_factory(core: object, expected: type) -> None:
+def made_by_factory(core: object, expected: type, client: type) -> None:
     """Clients are made by their factories."""
     if not isinstance(core, expected):
+        name = client.__name__
         raise TypeError(
-            f"a client is not made of {core!r:.60}. Use Client.sqlite(path), Client.memory() or "
-            "Client.open(url); BlockingClient has the same."
+            f"a {name} is not made of {core!r:.60}. "
+            f"Use {name}.sqlite(path), {name}.memory() or {name}.open(url)."
         )
 
 

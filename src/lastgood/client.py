@@ -59,7 +59,7 @@ class Client(Opener):
     """
 
     def __init__(self, core: Core, driver: Driver | None = None) -> None:
-        arguments.made_by_factory(core, Core)
+        arguments.made_by_factory(core, Core, type(self))
         self._core = core
         self._driver: Driver = driver or core.driver
 
@@ -312,6 +312,7 @@ class BlockingClient(Opener):
     """The blocking twin of `Client`: the same methods without await, from any thread."""
 
     def __init__(self, core: Core) -> None:
+        arguments.made_by_factory(core, Core, type(self))
         self._direct = Client(core, Direct())
 
     @classmethod

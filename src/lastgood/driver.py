@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -188,6 +189,8 @@ class Worker:
         _WITH_THREADS.add(self)
 
     async def run(self, operation: Operation[T]) -> T:
+        if sys.is_finalizing():
+            return run_blocking(operation)  # no thread runs any more but this one
         job = _Job(operation)
         self._ensure_thread()
         self._inbox.put(job)

@@ -92,5 +92,7 @@ class Opener:
         **options: Unpack[ClientOptions],
     ) -> Self:
         """A store by its address: `sqlite:///rel.db`, `sqlite:////abs.db`, `memory:`."""
+        if durability is not None:
+            arguments.one_of(durability, ("strict", "relaxed"), "durability")
         how = {} if durability is None else {"durability": durability}
         return cls.on(registry.open_url(url, **how), **options)

@@ -7,7 +7,7 @@ when somebody else moved the head. Leaving the block saves nothing and swallows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableSequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
@@ -48,10 +48,19 @@ class Place:
 
 
 class Pending(NamedTuple):
-    """Appends whose commit was interrupted: they are in `run.state`, perhaps not in the store."""
+    """Appends on their way: an interrupt may come at any moment between store and `run.state`."""
 
     id: bytes
     added: tuple[Addition, ...]
+    target: MutableSequence[Any]
+    length: int
+    """Of the target before the items; it tells whether they are in it."""
+    items: tuple[Any, ...]
+
+    def show(self) -> None:
+        """Put the items into `run.state`, once."""
+        if len(self.target) == self.length:
+            self.target.extend(self.items)
 
 
 class Run(Generic[S]):
@@ -209,6 +218,8 @@ class Run(Generic[S]):
         if not isinstance(state, Sentinel):
             self._check_state(state)
             self.state = state
+        elif self._pending is not None:
+            self._pending.show()
         base = self._row.id if self._row else b""
         captured = self._core.capture(self.state, self.session_id, self.agent_id, base)
         about = self._about(step_name, context, metadata)
@@ -243,29 +254,41 @@ class Run(Generic[S]):
     async def _append(
         self, added: Addition, items: tuple[Any, ...], about: About, encoder: Encoder
     ) -> str:
+        if self._pending is not None:
+            self._pending.show()
         target = list_at(self.state, added.steps)
         stored = await self._base()
         assert self._row is not None
-        pending, self._pending = self._pending or Pending(b"", ()), None
-        again = added in pending.added
-        if self._row.id == pending.id:
-            if again:
+        before = self._pending
+        missing = before.added if before and before.id != self._row.id else ()
+        if before is not None and added in before.added:
+            if not missing:
+                self._pending = None
                 return self._row.label
-            pending = Pending(b"", ())
-        every = pending.added if again else (*pending.added, added)
+            items = ()
+        every = missing if added in missing else (*missing, added)
         tree = stored.tree
         for each in every:
             tree = grafted(self._core.codec, encoder, tree, each)
         captured = self._core.captured(tree, encoder, self._row.id, stored)
         intent = self._save_intent(captured, about)
+        return await self._shown(
+            intent, Pending(intent.draft.id, every, target, len(target), items), before
+        )
+
+    async def _shown(self, intent: Save, pending: Pending, before: Pending | None) -> str:
+        """Commit an append and show it in `run.state`, whenever we may be interrupted."""
+        self._pending = pending
         try:
             label = await self._commit(intent)
-        except BaseException as error:
-            if _is_unknown(error):
-                self._pending = Pending(intent.draft.id, every)
-                target.extend(() if again else items)
+        except Exception as error:
+            if type(error) is StorageError:
+                pending.show()  # it may have happened: a later save must not leave it out
+            else:
+                self._pending = before
             raise
-        target.extend(() if again else items)
+        pending.show()
+        self._pending = None
         return label
 
     async def _base(self) -> Stored:
@@ -342,11 +365,6 @@ class Run(Generic[S]):
                 f"run {self.session_id}/{self.agent_id} is not open ({self._phase}).",
                 hint="Use it inside its `with` block, before finish().",
             )
-
-
-def _is_unknown(error: BaseException) -> bool:
-    """Whether an interrupted commit may have happened all the same."""
-    return type(error) is StorageError or not isinstance(error, Exception)
 
 
 def _outcome(error: BaseException | None) -> tuple[str, bool, str | None]:

@@ -231,12 +231,16 @@ class MemoryWriter(MemoryTables):
             if row.id in (child.parent, child.fallback):
                 self._put(child.orphaned(row))
         self._set(self.shelves.checkpoints[row.thread], row.seq)
-        self._set(self.shelves.ids[row.id], row.thread)
+        self._forget_id(row.id, row.thread)
+
+    def _forget_id(self, id: bytes, thread: int) -> None:
+        places = {key: seq for key, seq in self.shelves.ids[id].items() if key != thread}
+        self._set(self.shelves.ids, id, places or _ABSENT)
 
     def _wipe(self, tombstone: ThreadRow) -> None:
         shelves, key = self.shelves, tombstone.thread
         for columns in list(shelves.checkpoints.get(key, {}).values()):
-            self._set(shelves.ids[unsealed(CheckpointRow, columns).id], key)
+            self._forget_id(unsealed(CheckpointRow, columns).id, key)
         gone = {stream for stream, thread in shelves.streams.items() if thread == key}
         doomed: list[tuple[dict[Any, Any], list[Any]]] = [
             (shelves.parts, [spot for spot in shelves.parts if spot.stream in gone]),

@@ -34,6 +34,8 @@ class NullBackend(MemoryBackend):
         if self._inside[thread] <= 0:
             del self._inside[thread]
             await super().commit(Delete(intent.scope.tenant, thread))
+            key = self.shelves.names.pop((intent.scope.tenant, thread), 0)
+            self.shelves.threads.pop(key, None)
         return writes
 
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:  # noqa: ARG002

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ from lastgood.errors import (
 PATIENCE = 30.0
 """Seconds that an operation waits for another process's lock."""
 WAL_LIMIT = 16 << 20
+MOMENT = 0.001
 
 Connect = Callable[[str], Any]
 T = TypeVar("T")
@@ -109,11 +111,11 @@ class Connections:
         self._synchronous = "NORMAL" if relaxed else "FULL"
         self._idle: list[Any] = []
         self._writer: Any = None
-        self._gate = threading.Condition()
+        self._gate = threading.Lock()
         self._reading: set[int] = set()
         self._era = 0
         self._frozen = False
-        self._prepared: tuple[int, int] | None = None
+        self._file: tuple[int, int] | None = None
         self._opened: list[Any] = []
         # A client needs no close(). Not at exit, though: a daemon thread may be in the middle.
         weakref.finalize(self, _close_all, self._opened).atexit = False
@@ -123,11 +125,12 @@ class Connections:
         is_new = self._writer is None
         if is_new:
             self._writer = self._open()
+            self._file = self._identity()
         return self._writer, is_new
 
     def check_file(self) -> None:
         """A file that was deleted under us would take our saves with it when we close it."""
-        if self._identity() != self._prepared:
+        if self._identity() != self._file:
             raise BackendConnectionError(
                 f"{self.label} was removed or replaced while it was open; nothing was saved.",
                 hint="The next call goes to the file that is at this path by then, or makes one.",
@@ -143,9 +146,8 @@ class Connections:
         """Work with a connection for reading."""
         me, connection, era = threading.get_ident(), None, 0
         try:
+            self._enter(me)
             with self._gate:
-                self._gate.wait_for(lambda: not self._frozen)
-                self._reading.add(me)
                 connection, era = (self._idle.pop() if self._idle else None), self._era
             if connection is None:
                 connection = self._open()
@@ -155,7 +157,15 @@ class Connections:
                 self._reading.discard(me)
                 if connection is not None:
                     self._put_back(connection, era)
-                self._gate.notify_all()
+
+    def _enter(self, me: int) -> None:
+        """Wait while a fork is under way. (A signal can leave a Condition locked.)"""
+        while True:
+            with self._gate:
+                if not self._frozen:
+                    self._reading.add(me)
+                    return
+            time.sleep(MOMENT)
 
     def _put_back(self, connection: Any, era: int) -> None:
         """Keep a reader for the next one, unless it was interrupted or everything was closed."""
@@ -165,7 +175,7 @@ class Connections:
             self._close(connection)
 
     def _open(self) -> Any:
-        """Connect; the first connection to a file also makes sure that it is ours."""
+        """Connect, and make sure that the file is ours: somebody may have put another there."""
         if Path(self.path).is_dir():
             raise BackendConnectionError(
                 f"{self.label} is a directory.", hint="Pass the path of a file in it."
@@ -175,10 +185,7 @@ class Connections:
             connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
-            identity = self._identity()
-            if identity is None or identity != self._prepared:
-                prepare(connection, self.label, patience=PATIENCE)
-                self._prepared = self._identity()
+            prepare(connection, self.label, patience=PATIENCE)
         except BaseException:
             connection.close()
             raise
@@ -210,15 +217,14 @@ class Connections:
         """Before a fork: let readers finish, then close everything."""
         with self._gate:
             self._frozen = True
-            self._gate.wait_for(lambda: self._reading <= {threading.get_ident()})
+        while self._reading - {threading.get_ident()}:
+            time.sleep(MOMENT)
         self.close()
 
     def thaw(self) -> None:
         """After a fork, in the parent."""
-        with self._gate:
-            self._frozen = False
-            self._gate.notify_all()
+        self._frozen = False
 
     def thaw_in_child(self) -> None:
         """After a fork, in the child: the other threads are gone, and with them their locks."""
-        self._gate, self._reading, self._frozen = threading.Condition(), set(), False
+        self._gate, self._reading, self._frozen = threading.Lock(), set(), False
