@@ -141,6 +141,14 @@ def test_the_readme_example_goes_on_where_it_stopped(
     assert calls == ["fetch", "validate", "validate", "pay"]
 
 
+def test_the_five_operations_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = prelude(ROOT / "README.md")
+    run_page(ROOT / "README.md", names)
+    equal, length, handoff = asyncio.run(names["review"](names["state"]))
+    assert (equal, length, len(handoff)) == (True, 1, 36)
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES
 

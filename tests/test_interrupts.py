@@ -530,7 +530,7 @@ def script(text: str, place: Path) -> subprocess.CompletedProcess[str]:
         cwd=place,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=15,
         check=False,
     )
 
@@ -562,7 +562,6 @@ class Last:
     def __init__(self):
         self.client = CLIENT
         self.run = asyncio.run
-        self.timeout = asyncio.timeout
     async def save(self):
         await self.client.save("a", execution_state={"last": 1}, session_id="s")
     def __del__(self, write=sys.stdout.write):
