@@ -97,6 +97,7 @@ class TestInAPipe:
         assert piped.left_behind == []
 
 
+@pytest.mark.slow
 class TestWithOtherOutputs:
     def test_ascii_where_the_encoding_has_no_boxes_and_keeps_the_file_when_asked(
         self, tmp_path: Path

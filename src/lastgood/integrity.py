@@ -22,7 +22,7 @@ SEAL = 8
 
 def framed(*values: bytes) -> bytes:
     """Join with length prefixes, so that no two different rows of values look the same."""
-    return b"".join(len(value).to_bytes(8) + value for value in values)
+    return b"".join([len(value).to_bytes(8) + value for value in values])
 
 
 def content_checksum(fields: Sequence[object], root: bytes) -> bytes:

@@ -78,17 +78,21 @@ def part_digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()[:16]
 
 
-def large_pages(node: Node) -> Iterator[bytes]:
+def large_pages(node: Node) -> tuple[bytes, ...]:
     """Digests of the new pages that may be in the thread already: the same image is stored once."""
+    return () if node.size < SLICE else tuple(_large(node))
+
+
+def _large(node: Node) -> Iterator[bytes]:
     if isinstance(node, Fields):
         for child in node.children.values():
-            yield from large_pages(child)
+            yield from _large(child)
     elif isinstance(node, Sequence):
         for place in node.places:
             if isinstance(place, Fresh):
                 yield from (part_digest(page) for page in place.pages if len(page) >= SLICE)
         for child in node.nested:
-            yield from large_pages(child)
+            yield from _large(child)
 
 
 def plan(
@@ -133,12 +137,11 @@ class _Planner:
 
     def place(self, node: Node, home: int | None) -> Node:
         """Place a node and all below it; elements live in the slot of the list they are in."""
+        if isinstance(node, Leaf) or not node.fresh:
+            return node
         if isinstance(node, Fields):
             children = {key: self.place(child, home) for key, child in node.children.items()}
-            changed = any(children[key] is not node.children[key] for key in children)
-            return moved(node, children=children) if changed else node
-        if not isinstance(node, Sequence) or not _has_fresh(node):
-            return node
+            return moved(node, children=children, fresh=False)
         slot = self._home(node.home if home is None else home)
         nested = tuple(self.place(child, slot) for child in node.nested)
         places: list[Place] = []
@@ -148,7 +151,7 @@ class _Planner:
             else:
                 for page in place.pages:
                     _add(places, self._store(page, slot))
-        return moved(node, places=tuple(places), nested=nested, home=slot)
+        return moved(node, places=tuple(places), nested=nested, home=slot, fresh=False)
 
     def _home(self, wanted: int | None) -> int:
         if wanted is not None and self.slots[wanted].next and not self._taken(wanted):
@@ -199,14 +202,6 @@ class _Planner:
         self.slots = [self.slots[old] for old in kept]
         self.parts = [part._replace(slot=numbers[part.slot]) for part in self.parts]
         return _renumbered(tree, numbers)
-
-
-def _has_fresh(node: Node) -> bool:
-    if isinstance(node, Fields):
-        return any(map(_has_fresh, node.children.values()))
-    return isinstance(node, Sequence) and (
-        any(isinstance(place, Fresh) for place in node.places) or any(map(_has_fresh, node.nested))
-    )
 
 
 def _add(places: list[Place], place: Extent) -> None:

@@ -90,7 +90,7 @@ class Save(NamedTuple):
             agent=draft.agent,
             branch=self.branch,
             ids=tuple(id for id in wanted if id),
-            large=() if isinstance(tree, CheckpointRow) else tuple(manifest.large_pages(tree)),
+            large=() if isinstance(tree, CheckpointRow) else manifest.large_pages(tree),
         )
 
     def again(self) -> Save:
@@ -101,7 +101,7 @@ class Save(NamedTuple):
         again = found.rows.get(self.draft.id)
         if again is not None:
             return Writes(answer=self._repeated(again, found))
-        line = self._line(found, self._aside(found, long="branch" in taken))
+        line = self._line(found, long="branch" in taken)
         plan = _plan(self.draft, found, fresh="stream" in taken)
         thread = found.live or opened(self.tenant, self.thread, found, self.owner)
         lane = found.lane or LaneRow(thread.thread, thread.lanes + 1, self.draft.agent, line.branch)
@@ -141,13 +141,14 @@ class Save(NamedTuple):
     def _name(self, found: Found) -> str:
         return self.branch or (found.lane.current if found.lane else MAIN)
 
-    def _line(self, found: Found, aside: str) -> Line:
+    def _line(self, found: Found, *, long: bool) -> Line:
         name = self._name(found)
+        if self.parent is HEAD:
+            return Line(found.tip, name, current=found.lane is None)
+        aside = self._aside(found, long=long)
         if self.takeover:
             parent = self._parent(found)
             return Line(parent, aside if found.tip else name, current=True)
-        if self.parent is HEAD:
-            return Line(found.tip, name, current=found.lane is None)
         if self.parent is None:
             return self._root(found, name, aside)
         return self._child(found, self._parent(found), name, aside)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from lastgood import pages
 from lastgood.codec import Family
@@ -62,6 +62,7 @@ class Leaf:
     """A small value, by its encoding."""
 
     data: bytes
+    fresh: ClassVar[bool] = False
 
     @Lazy
     def hash(self) -> bytes:
@@ -90,6 +91,11 @@ class Fields:
     @Lazy
     def size(self) -> int:
         return sum(len(key) + node.size for key, node in self.children.items()) + len(self.extra)
+
+    @Lazy
+    def fresh(self) -> bool:
+        """Whether anything below is not stored yet."""
+        return any(node.fresh for node in self.children.values())
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,13 @@ class Sequence:
     @Lazy
     def size(self) -> int:
         return self.own_size + sum(node.size for node in self.nested)
+
+    @Lazy
+    def fresh(self) -> bool:
+        """Whether any of its pages, or of the nodes in it, is not stored yet."""
+        return any(isinstance(place, Fresh) for place in self.places) or any(
+            node.fresh for node in self.nested
+        )
 
 
 Node = Leaf | Fields | Sequence
@@ -195,7 +208,7 @@ def extents(node: Node) -> Iterator[Extent]:
 def filled(node: Node, ranges: Iterator[list[bytes]]) -> Node:
     """The tree with its pages read in; `ranges` follows the order of `extents`."""
     if isinstance(node, Fields):
-        return moved(node, children={k: filled(c, ranges) for k, c in node.children.items()})
+        return replace(node, children={k: filled(c, ranges) for k, c in node.children.items()})
     if not isinstance(node, Sequence):
         return node
     chunks = tuple(

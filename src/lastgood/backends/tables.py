@@ -202,7 +202,7 @@ class Tables(ABC):
         self, thread: ThreadRow, lane: LaneRow | None, rows: Iterable[CheckpointRow]
     ) -> dict[int, str]:
         known = {lane.number: lane.agent} if lane else {}
-        if {row.lane for row in rows if row.thread == thread.thread} <= set(known):
+        if all(row.lane in known or row.thread != thread.thread for row in rows):
             return known
         return {row.number: row.agent for row in self.lanes(thread.thread)}
 

@@ -54,7 +54,7 @@ class Decoder:
         self._registry = registry
         self._strict = strict_types
         self._level = 0
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
 
     def value(self, data: bytes) -> Any:
         """One value, and nothing behind it."""
@@ -109,7 +109,7 @@ class Decoder:
         self._level += 1
         try:
             return self._ext(code, payload)
-        except Exception as error:
+        except BaseException as error:
             if self._failure is None:
                 self._failure = as_damage(error)
             raise ValueError from None
@@ -145,6 +145,7 @@ _CAUSED_BY_BYTES = (
     LookupError,
     MemoryError,
     RecursionError,
+    SystemError,
     TypeError,
     ValueError,
 )
@@ -162,10 +163,10 @@ def damaged(why: str) -> SerializationError:
     return SerializationError(f"The stored value cannot be read: {why}.")
 
 
-def as_damage(error: Exception) -> Exception:
+def as_damage(error: BaseException) -> BaseException:
     """An error met while reading, as the one error that callers handle.
 
-    What bytes cannot cause (a timeout that a signal handler raises in the middle) stays itself.
+    What bytes cannot cause (Ctrl-C, a timeout that a signal handler raises) stays itself.
     """
     if isinstance(error, SerializationError) or not isinstance(error, _CAUSED_BY_BYTES):
         return error

@@ -49,6 +49,7 @@ class Native:
 
     def __init__(self, registry: Registry, *, strict_types: bool, max_depth: int) -> None:
         self.level = 0
+        self._interrupt: BaseException | None = None
         self._registry = registry
         self._strict = strict_types
         self._kinds = registry.kinds(strict=strict_types)
@@ -61,6 +62,7 @@ class Native:
         try:
             data = packb(value, default=self._hook, option=OPTIONS)
         except TypeError:
+            self._check_interrupt()
             return None
         return None if _may_hide(data) and _hides([value]) else data
 
@@ -70,7 +72,13 @@ class Native:
         try:
             return [packb(value, default=hook, option=OPTIONS) for value in values]
         except TypeError:
+            self._check_interrupt()
             return None
+
+    def _check_interrupt(self) -> None:
+        """`packb` turns whatever its hook raises into a TypeError, a Ctrl-C too."""
+        if self._interrupt is not None:
+            raise self._interrupt
 
     def inspect(self, values: Sequence[object], packed: Sequence[bytes]) -> Inspection:
         """What natively packed values are made of, as far as packing can hide it."""
@@ -85,7 +93,16 @@ class Native:
         return known or self._registry.kind_of(type(value), strict=self._strict)
 
     def _hook(self, value: object) -> Ext:
-        """Called by `packb` for types it does not know; whatever it raises leads to the walk."""
+        """Called by `packb` for types it does not know; an error it raises leads to the walk."""
+        try:
+            return self._ext(value)
+        except Exception:
+            raise
+        except BaseException as interrupt:
+            self._interrupt = interrupt
+            raise
+
+    def _ext(self, value: object) -> Ext:
         kind = self._kinds.get(type(value))
         if kind is None:
             if type(value) is Opaque:
