@@ -475,5 +475,5 @@ class Machine(RuleBasedStateMachine):
 def test_any_order_of_operations(scheme: str) -> None:
     machine = type("MachineOn" + scheme.title(), (Machine,), {"scheme": scheme})
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=70, stateful_step_count=40, deadline=None)
+        machine, settings=settings(max_examples=50, stateful_step_count=40, deadline=None)
     )

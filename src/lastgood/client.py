@@ -180,8 +180,8 @@ class Client(Opener):
         target = check_name(target_agent_id, "target_agent_id")
         arguments.name(schema, "schema")
         ttl = ttl_seconds if isinstance(ttl_seconds, Sentinel) else seconds(ttl_seconds)
-        return await self._driver.run(
-            operations.handoff(self._core, ref, target, schema=schema, note=note, ttl=ttl)
+        return await operations.handoff(
+            self._core, self._driver, ref, target, schema=schema, note=note, ttl=ttl
         )
 
     async def timeline(self, agent_id: str, session_id: str, limit: int = 50) -> list[Checkpoint]:
@@ -291,12 +291,12 @@ class Client(Opener):
             before=arguments.cursor(after),
             limit=arguments.limit(limit),
         )
-        return await self._driver.run(operations.log(self._core, listing, dict(metadata or {})))
+        return await operations.log(self._core, self._driver, listing, dict(metadata or {}))
 
     async def threads(self, *, limit: int = 50, after: str | None = None) -> Page[ThreadInfo]:
         """Threads, newest first, with status and counts."""
         before, count = arguments.cursor(after), arguments.limit(limit)
-        return await self._driver.run(operations.threads(self._core, before, count))
+        return await operations.threads(self._core, self._driver, before, count)
 
     async def delete(self, session_id: str) -> bool:
         """Remove a thread and everything in it; False if it is not there.

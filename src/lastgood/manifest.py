@@ -122,9 +122,7 @@ def plan(
 
 def _skeleton(records: list[bytes], old: Sequence | None) -> Sequence:
     """The records themselves as a sequence, diffed against the base's."""
-    return from_elements(Shape(Family.ARRAY, LIST, b"", ()), records, list(map(len, records)), old)[
-        0
-    ]
+    return from_elements(Shape(Family.ARRAY, LIST, b"", ()), records, old)[0]
 
 
 @dataclass(slots=True)

@@ -1,6 +1,8 @@
 """The operations behind the client's methods, each written once as a coroutine over a `Core`.
 
-Arguments are checked and states captured before these begin; they await nothing but the backend.
+Arguments are checked and states captured before these begin. Most await nothing but the backend and
+are run by a driver. Those that turn stored values into Python's on the way are given the driver, so
+that they stay with their caller: users' own functions may be called then.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Any
 
 from lastgood.backend import Listing, Located, ThreadEntry
 from lastgood.core import About, Core, Loaded
+from lastgood.driver import Driver
 from lastgood.errors import CheckpointExpiredError, CheckpointNotFoundError
 from lastgood.ids import NAME_LIMIT, check_name, read_id
 from lastgood.model import Header, Page, Sentinel, ThreadInfo, moment
@@ -66,6 +69,7 @@ async def restore(core: Core, ref: str, *, verify: bool) -> Loaded:
 
 async def handoff(
     core: Core,
+    driver: Driver,
     ref: str,
     target: str,
     *,
@@ -74,7 +78,7 @@ async def handoff(
     ttl: float | Sentinel | None,
 ) -> str:
     """Give a state to another agent's lane."""
-    source = await locate(core, ref)
+    source = await driver.run(locate(core, ref))
     header = core.header(source)
     noted = {} if note is None else {"handoff_note": note}
     about = About(
@@ -95,7 +99,7 @@ async def handoff(
         parent=source.row.id,
         takeover=True,
     )
-    return (await core.save(intent)).label
+    return (await driver.run(core.save(intent))).label
 
 
 async def timeline(core: Core, listing: Listing) -> list[Loaded]:
@@ -124,12 +128,15 @@ async def delete(core: Core, thread: str) -> bool:
     return bool((await core.backend.commit(Delete(core.tenant, thread))).answer)
 
 
-async def log(core: Core, listing: Listing, metadata: Mapping[str, Any]) -> Page[Header]:
+async def log(
+    core: Core, driver: Driver, listing: Listing, metadata: Mapping[str, Any]
+) -> Page[Header]:
     """One page of headers; metadata is compared as values, not in the store's language."""
     kept: list[Header] = []
     before: int | None = listing.before
     while True:
-        rows = await core.backend.history(core.tenant, listing._replace(before=before))
+        page = core.backend.history(core.tenant, listing._replace(before=before))
+        rows = await driver.run(page)
         for located in rows:
             header = core.header(located)
             if all(_has(header.metadata, key, value) for key, value in metadata.items()):
@@ -145,9 +152,10 @@ def _has(metadata: Mapping[str, Any], key: str, value: object) -> bool:
     return key in metadata and type(metadata[key]) is type(value) and metadata[key] == value
 
 
-async def threads(core: Core, after: int | None, limit: int) -> Page[ThreadInfo]:
+async def threads(core: Core, driver: Driver, after: int | None, limit: int) -> Page[ThreadInfo]:
     """One page of threads."""
-    entries = await core.backend.threads(core.tenant, after=after, limit=limit)
+    page = core.backend.threads(core.tenant, after=after, limit=limit)
+    entries = await driver.run(page)
     infos = [_info(core, entry) for entry in entries]
     return Page(infos, str(entries[-1].row.thread) if len(entries) == limit else None)
 

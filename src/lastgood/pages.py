@@ -166,30 +166,32 @@ def match_elements(
 
 
 class KnownLengths:
-    """For a body whose elements were just encoded one by one."""
+    """For a body whose elements were just encoded one by one; looks only at those asked for."""
 
-    def __init__(self, lengths: list[int], base_size: int, base_count: int) -> None:
-        self._lengths = lengths
-        self._base = {0: 0, base_size: base_count}
-        self._asked = (0, len(lengths))
+    def __init__(self, encoded: Sequence[bytes], base_size: int, base_count: int) -> None:
+        self._encoded = encoded
+        self._index_at = {0: 0, base_size: base_count}
+        self._offset = self._first = 0
+        self._lengths: list[int] = []
 
     def __call__(self, offset: int) -> list[int]:
-        known = self._base.get(offset)
-        if known is None:
-            known = bisect_left(list(accumulate(self._lengths)), offset) + 1
-        self._asked = (offset, known)
-        return self._lengths[known:]
+        first = self._index_at.get(offset)
+        if first is None:
+            first = bisect_left(list(accumulate(map(len, self._encoded))), offset) + 1
+        self._offset, self._first = offset, first
+        self._lengths = list(map(len, self._encoded[first:]))
+        return self._lengths
 
     def new(self, matches: list[Match]) -> list[int]:
         """The elements that a matching found nowhere in the base."""
-        offset, index = self._asked
+        offset, index = self._offset, 0
         found: list[int] = []
         for match in matches:
             if isinstance(match, New):
                 while offset < match.start:
                     offset, index = offset + self._lengths[index], index + 1
                 while offset < match.end:
-                    found.append(index)
+                    found.append(self._first + index)
                     offset, index = offset + self._lengths[index], index + 1
         return found
 

@@ -159,8 +159,11 @@ class Beat(Repeatable):
             return Writes()
         if run.inside == -self.attempt:
             return Writes()  # it was left while this beat was under way
-        alive = run._replace(status="running", closed=0, inside=self.attempt, beat_at=found.now)
-        return Writes(run=alive)
+        return Writes(
+            run=run._replace(
+                status="running", closed=0, inside=self.attempt, beat_at=found.now, error=None
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,45 +107,42 @@ def _elements(site: _Site) -> Node | Dropped:
     encoded = pack(site.shape.content, site.path, exact=False)
     if len(encoded) != len(site.shape.content):
         site = _without_lost(site)
-    lengths = list(map(len, encoded))
-    if sum(lengths) < INLINE:
+    if len(encoded) < INLINE and sum(map(len, encoded)) < INLINE:
         leaf = _leaf(site.encoder, site.value, site.path)
         if leaf is not None:
             return leaf
-    node, new = _laid_out(site, encoded, lengths)
+    node, new = _laid_out(site, encoded)
     if site.known is None or site.known.binary is not False:
         new = list(range(len(encoded)))
     seen = site.encoder.inspect(new, site.shape.content, encoded, items=items)
     if not seen.exact:
         encoded = pack(site.shape.content, site.path)
-        node, _ = _laid_out(site, encoded, list(map(len, encoded)))
+        node, _ = _laid_out(site, encoded)
     return moved(node, binary=seen.binary or not seen.exact)
 
 
-def _laid_out(site: _Site, encoded: list[bytes], lengths: list[int]) -> tuple[Sequence, list[int]]:
+def _laid_out(site: _Site, encoded: list[bytes]) -> tuple[Sequence, list[int]]:
     """The sequence of encoded elements, and which of them are new."""
-    if max(lengths) <= SLICE:
-        return from_elements(site.shape, encoded, lengths, site.known)
-    encoded = list(encoded)
-    nested = _take_apart(site, encoded)
-    return from_elements(site.shape, encoded, list(map(len, encoded)), site.known, nested)
+    node, new = from_elements(site.shape, encoded, site.known)
+    if all(len(encoded[index]) <= SLICE for index in new):
+        return node, new
+    tokens = list(encoded)
+    nested = _take_apart(site, tokens)
+    return from_elements(site.shape, tokens, site.known, nested)
 
 
 def from_elements(
-    shape: Shape,
-    encoded: list[bytes],
-    lengths: list[int],
-    known: Sequence | None,
-    nested: tuple[Node, ...] = (),
+    shape: Shape, encoded: list[bytes], known: Sequence | None, nested: tuple[Node, ...] = ()
 ) -> tuple[Sequence, list[int]]:
     """A sequence of elements, given by their encodings, on top of an earlier version of it.
 
     Also tells which elements are new.
     """
     body = b"".join(encoded)
-    ends = pages.KnownLengths(lengths, known.own_size if known else 0, known.count if known else 0)
-    matches = pages.match_elements(_base(known), body, ends, _jump(shape.family))
-    return _sequence(shape, len(encoded), body, matches, known, nested), ends.new(matches)
+    size, count = (known.own_size, known.count) if known else (0, 0)
+    lengths = pages.KnownLengths(encoded, size, count)
+    matches = pages.match_elements(_base(known), body, lengths, _jump(shape.family))
+    return _sequence(shape, len(encoded), body, matches, known, nested), lengths.new(matches)
 
 
 def _base(known: Sequence | None) -> tuple[Chunk, ...]:
