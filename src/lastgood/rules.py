@@ -145,23 +145,23 @@ class Save(NamedTuple):
         name = self._name(found)
         if self.parent is HEAD:
             return Line(found.tip, name, current=found.lane is None)
-        aside = self._aside(found, long=long)
         if self.takeover:
             parent = self._parent(found)
-            return Line(parent, aside if found.tip else name, current=True)
+            branch = self._aside(found, long=long) if found.tip else name
+            return Line(parent, branch, current=True)
         if self.parent is None:
-            return self._root(found, name, aside)
-        return self._child(found, self._parent(found), name, aside)
+            return self._root(found, name, long=long)
+        return self._child(found, self._parent(found), name, long=long)
 
-    def _root(self, found: Found, name: str, aside: str) -> Line:
+    def _root(self, found: Found, name: str, *, long: bool) -> Line:
         """Start a lane, or start it over: the old line stays, the new root becomes current."""
         if found.tip is None:
             return Line(None, name, current=True)
         if self.on_conflict == "reject":
             raise self._stale(found, None)
-        return Line(None, aside if found.branch else name, current=True)
+        return Line(None, self._aside(found, long=long) if found.branch else name, current=True)
 
-    def _child(self, found: Found, parent: CheckpointRow, name: str, aside: str) -> Line:
+    def _child(self, found: Found, parent: CheckpointRow, name: str, *, long: bool) -> Line:
         heads = [row.id for row in (found.head, found.tip) if row is not None]
         if found.lane is None or not heads:
             return Line(parent, name, current=found.lane is None)
@@ -172,7 +172,7 @@ class Save(NamedTuple):
             return Line(parent, name, current=False)
         if self.on_conflict == "reject":
             raise self._stale(found, parent)
-        return Line(parent, aside, current=False)
+        return Line(parent, self._aside(found, long=long), current=False)
 
     def _parent(self, found: Found) -> CheckpointRow:
         assert isinstance(self.parent, bytes)

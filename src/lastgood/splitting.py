@@ -107,7 +107,7 @@ def _elements(site: _Site) -> Node | Dropped:
     encoded = pack(site.shape.content, site.path, exact=False)
     if len(encoded) != len(site.shape.content):
         site = _without_lost(site)
-    if len(encoded) < INLINE and sum(map(len, encoded)) < INLINE:
+    if _below(encoded, INLINE):
         leaf = _leaf(site.encoder, site.value, site.path)
         if leaf is not None:
             return leaf
@@ -119,6 +119,11 @@ def _elements(site: _Site) -> Node | Dropped:
         encoded = pack(site.shape.content, site.path)
         node, _ = _laid_out(site, encoded)
     return moved(node, binary=seen.binary or not seen.exact)
+
+
+def _below(encoded: list[bytes], limit: int) -> bool:
+    """Whether all of it is shorter than a limit; in a long list the beginning tells."""
+    return sum(map(len, encoded[:64])) < limit and sum(map(len, encoded)) < limit
 
 
 def _laid_out(site: _Site, encoded: list[bytes]) -> tuple[Sequence, list[int]]:
@@ -210,10 +215,9 @@ def _sequence(
     nested: tuple[Node, ...],
 ) -> Sequence:
     if known is not None and _is_append(matches, known):
-        new = matches[1:]
-        tail = body[new[0].start :] if new else b""  # type: ignore[union-attr]
-        longer = grown(known, count, tail, new[0].cut if new else Cut())  # type: ignore[union-attr]
-        return replace(longer, kind=shape.kind, extra=shape.extra, nested=nested)
+        new = [match for match in matches if isinstance(match, New)]
+        tail, cut = (body[new[0].start :], new[0].cut) if new else (b"", Cut())
+        return grown(known, shape, count, tail, cut, nested, known.binary)
     return Sequence(
         family=shape.family,
         kind=shape.kind,
@@ -232,19 +236,33 @@ def _is_append(matches: list[Match], known: Sequence) -> bool:
     return matches[:1] == [whole] and all(isinstance(match, New) for match in matches[1:])
 
 
-def grown(known: Sequence, count: int, tail: bytes, cut: Cut) -> Sequence:
+def grown(
+    known: Sequence,
+    shape: Shape,
+    count: int,
+    tail: bytes,
+    cut: Cut,
+    nested: tuple[Node, ...],
+    binary: bool | None,
+) -> Sequence:
     """The sequence with a tail: shares the base's memory, hashes and copies only what is new."""
-    if not tail:
-        return replace(known, count=count)
-    running = known.running.copy()
-    running.update(tail)
-    fresh = Fresh(tuple(pages.pages_of((Chunk(tail, cut),))))
-    return replace(
-        known,
-        count=count,
-        chunks=pages.grown(known.chunks, tail, cut),
-        places=(*known.places, fresh),
-        running=running,
+    chunks, places, running = known.chunks, known.places, known.running
+    if tail:
+        running = running.copy()
+        running.update(tail)
+        chunks = pages.grown(chunks, tail, cut)
+        places = (*places, Fresh(tuple(pages.pages_of((Chunk(tail, cut),)))))
+    return Sequence(
+        shape.family,
+        shape.kind,
+        shape.extra,
+        count,
+        chunks,
+        places,
+        running,
+        known.home,
+        nested,
+        binary,
     )
 
 
@@ -301,9 +319,11 @@ def appended(codec: Codec, encoder: Encoder, known: Sequence, added: Addition) -
             encoded[index] = nested_token(node.hash)
             nested = (*nested, node)
     cut = pages.cut_elements([len(data) for data in encoded])
-    longer = grown(known, known.count + len(encoded), b"".join(encoded), cut)
+    shape = Shape(known.family, known.kind, known.extra, ())
     unknown = known.binary is None and not added.binary
-    return replace(longer, nested=nested, binary=None if unknown else known.binary or added.binary)
+    binary = None if unknown else known.binary or added.binary
+    tail = b"".join(encoded)
+    return grown(known, shape, known.count + len(encoded), tail, cut, nested, binary)
 
 
 def rebased(node: Node, base: Node) -> Node:

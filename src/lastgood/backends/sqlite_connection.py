@@ -106,7 +106,8 @@ class Connections:
 
     def __init__(self, path: str, connect: Connect, *, relaxed: bool) -> None:
         self.label = path
-        self.path = str(Path(path).absolute())
+        self._place = Path(path).absolute()
+        self.path = str(self._place)
         self._connect = connect
         self._synchronous = "NORMAL" if relaxed else "FULL"
         self._idle: list[Any] = []
@@ -176,7 +177,7 @@ class Connections:
 
     def _open(self) -> Any:
         """Connect, and make sure that the file is ours: somebody may have put another there."""
-        if Path(self.path).is_dir():
+        if self._place.is_dir():
             raise BackendConnectionError(
                 f"{self.label} is a directory.", hint="Pass the path of a file in it."
             )
@@ -199,7 +200,7 @@ class Connections:
     def _identity(self) -> tuple[int, int] | None:
         """Which file the path leads to: somebody may delete it and make another."""
         try:
-            status = Path(self.path).stat()
+            status = self._place.stat()
         except OSError:
             return None
         return status.st_dev, status.st_ino
