@@ -159,6 +159,11 @@ def reading(terminal: int) -> Iterator[bytes]:
         return
 
 
+def hears_ctrl_c() -> None:
+    """In the child: a shell that started us in the background may have told us to ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class TestInterrupted:
     @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
     def test_ends_at_once_and_cleans_up(
@@ -170,6 +175,7 @@ class TestInterrupted:
             stderr=subprocess.PIPE,
             text=True,
             env=environment(tmp_path, PYTHONIOENCODING="utf-8"),
+            preexec_fn=hears_ctrl_c,
         )
         assert process.stdout is not None
         shown = ""
