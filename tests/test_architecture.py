@@ -26,12 +26,13 @@ PACKAGE = "lastgood"
 # Lowest first. A module imports from its own layer and from those below it. A package stands for
 # all its modules. `__init__` is the front: what users import, above all operations.
 LAYERS = {
-    "values": "errors ids model paths",
-    "algorithms": """arguments building checkpoints codec commits integrity manifest pages
-        removal_rules rows rules run_rules splitting tree""",
+    "values": "errors ids model paths refs",
+    "algorithms": """arguments building checkpoints codec commits editing integrity manifest
+        move_rules pages removal_rules rows rules run_rules splitting thread_rules tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
-    "operations": "blocking_runs client core opening operations runs",
+    "operations": """blocking_runs client core listing looking moves moving opening operations
+        resolving runs watching""",
     "front": "__init__",
     "edges": "cli testing",
 }

@@ -20,7 +20,7 @@ from lastgood.errors import (
     ThreadDeletedError,
     TransientStorageError,
 )
-from lastgood.model import Framework, Header, Page, ThreadInfo
+from lastgood.model import BranchInfo, Framework, Gap, Header, Move, Page, ThreadInfo
 from lastgood.runs import Run
 
 __version__ = "0.1.0"
@@ -29,6 +29,7 @@ __all__ = [
     "BackendConnectionError",
     "BlockingClient",
     "BlockingRun",
+    "BranchInfo",
     "Checkpoint",
     "CheckpointBuilder",
     "CheckpointConflictError",
@@ -37,10 +38,12 @@ __all__ = [
     "CheckpointNotFoundError",
     "Client",
     "Framework",
+    "Gap",
     "Header",
     "IncompatibleCheckpointError",
     "LastgoodError",
     "Loss",
+    "Move",
     "Opaque",
     "Page",
     "Run",

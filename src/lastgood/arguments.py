@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NoReturn
 
+from lastgood import refs
 from lastgood.checkpoints import Checkpoint
 from lastgood.ids import check_name, new_id, read_id, show_id
-from lastgood.model import HEAD, Framework, Sentinel, check_step, micros, seconds
+from lastgood.model import Framework, Sentinel, check_step, micros, seconds
+from lastgood.refs import Address
 
 _SLIPS = {
     "ttl": "ttl_seconds",
@@ -34,11 +36,13 @@ def framework(value: Framework | str) -> str:
     return check_name(value.value if isinstance(value, Framework) else value, "framework")
 
 
-def parent(parent_id: str | Sentinel | None) -> bytes | Sentinel | None:
-    """A parent as the rules take it."""
-    if parent_id is None or parent_id is HEAD:
+def parent(
+    parent_id: str | Sentinel | None, thread: str | None = None
+) -> bytes | Address | Sentinel | None:
+    """A parent as the rules take it, or an address that is still to be looked up."""
+    if parent_id is None or isinstance(parent_id, Sentinel):
         return parent_id
-    found = read_id(check_name(parent_id, "parent_id"))
+    found = refs.parse(check_name(parent_id, "parent_id"), thread)
     if found is None:
         raise ValueError(
             f"parent_id {parent_id!r} is not a checkpoint id. "
@@ -102,6 +106,19 @@ def cursor(after: str | None) -> int | None:
     if not str(after).isdecimal():
         raise ValueError(f"after={after!r} is not a cursor. Pass page.next of the page before.")
     return min(int(after), 1 << 62)
+
+
+def thread_cursor(after: str | None, sort: str) -> tuple[object, ...]:
+    """The place in a list of threads where the next page begins."""
+    if after is None or sort == "name":
+        return () if after is None else (after,)
+    numbers = str(after).split(":")
+    wanted = 2 if sort == "updated" else 1
+    if len(numbers) != wanted or not all(number.isdecimal() for number in numbers):
+        raise ValueError(
+            f"after={after!r} is not a cursor for sort={sort!r}. Pass page.next of the page before."
+        )
+    return tuple(min(int(number), 1 << 62) for number in numbers)
 
 
 def conflict_policy(value: str) -> None:

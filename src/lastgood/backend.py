@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 
 from lastgood.commits import Found, Intent, Scope, Writes
 from lastgood.manifest import Spot
-from lastgood.rows import CheckpointRow, RunRow, ThreadRow
+from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, TagRow, ThreadRow
 
+Sort = Literal["updated", "created", "name"]
 Durability = Literal["strict", "relaxed", "window", "cache", "none", "unknown"]
 
 
@@ -38,7 +39,21 @@ class Listing(NamedTuple):
     until: int | None = None
     before: int | None = None
     """Only those with a smaller seq: the cursor of the next page."""
+    above: int | None = None
+    """Only those with a larger seq: what came since."""
     limit: int = 50
+
+
+class ThreadListing(NamedTuple):
+    """Which threads to list, and in which order."""
+
+    sort: Sort = "updated"
+    """`updated`: last touched first, to about a minute; `created`: youngest first; `name`."""
+    after: tuple[object, ...] = ()
+    """The place of the last one seen: (active, key), (key,) or (name,)."""
+    limit: int = 50
+    newest: bool = False
+    """Whether each thread's newest checkpoint is wanted."""
 
 
 class ThreadEntry(NamedTuple):
@@ -49,6 +64,18 @@ class ThreadEntry(NamedTuple):
     run: RunRow | None
     now: int
     """The store's clock, for the age of the run's last sign of life."""
+    newest: CheckpointRow | None = None
+    """The checkpoint that was saved last, if it was asked for and was not removed."""
+
+
+class Outline(NamedTuple):
+    """What a thread consists of: lanes, branches with what each reads as, tags."""
+
+    row: ThreadRow
+    lanes: tuple[LaneRow, ...]
+    branches: tuple[tuple[BranchRow, CheckpointRow | None], ...]
+    tags: tuple[TagRow, ...]
+    now: int
 
 
 class Extents(NamedTuple):
@@ -117,8 +144,26 @@ class Backend(ABC):
         """The parts of each range in order. A range of which a part is missing comes back short."""
 
     @abstractmethod
-    async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:
-        """Live threads, newest key first; `after` is the key of the last one seen."""
+    async def at(self, tenant: str, thread: str, seq: int) -> Located | None:
+        """The checkpoint of a live thread with that number, marked if it is expired."""
+
+    @abstractmethod
+    async def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
+        """A checkpoint and what it follows, newest first, expired ones marked.
+
+        - Goes on over lanes, and past what was removed; ends where a parent is not known any more.
+        """
+
+    @abstractmethod
+    async def outline(self, tenant: str, thread: str) -> Outline | None:
+        """Lanes, branches and tags of a live thread."""
+
+    @abstractmethod
+    async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
+        """Live threads in the order of the listing.
+
+        - With a number of queries that does not depend on how many there are.
+        """
 
     @abstractmethod
     async def census(self, tenant: str) -> Census:

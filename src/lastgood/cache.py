@@ -2,12 +2,14 @@
 
 Entries are keyed by checkpoint id. A checkpoint never changes, so an entry is never stale; the
 last-seen table is only a guess at a good diff base and is never trusted for a head. Bounded in
-bytes, least recently used goes first. Plain dict operations, each atomic by itself: two threads
-that race here lose a hit or miscount a weight, which is set right when the limit is reached.
+bytes, least recently used goes first. Takes no lock: each operation on a dict is atomic by itself,
+and whoever puts an entry in or takes it out is the one who counts its weight.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lastgood.manifest import Stored
@@ -29,14 +31,15 @@ class TreeCache:
     def __init__(self, limit: int = 64 << 20) -> None:
         self.limit = limit
         self.weight = 0
-        self._entries: dict[bytes, Entry] = {}
+        self._entries: OrderedDict[bytes, Entry] = OrderedDict()
         self._lanes: dict[tuple[str, str], bytes] = {}
 
     def get(self, id: bytes) -> Stored | None:
-        entry = self._entries.pop(id, None)
+        entry = self._entries.get(id)
         if entry is None:
             return None
-        self._entries[id] = entry
+        with suppress(KeyError):
+            self._entries.move_to_end(id)
         return entry.stored
 
     def put(self, id: bytes, stored: Stored, *, instead_of: bytes = b"") -> None:
@@ -46,14 +49,13 @@ class TreeCache:
         entry = Entry(stored, stored.tree.size + 1024)
         if entry.weight > self.limit:
             return
-        self._entries[id] = entry
-        self.weight += entry.weight
+        if self._entries.setdefault(id, entry) is entry:
+            self.weight += entry.weight
         if self.weight > self.limit:
             self._shrink()
 
     def _shrink(self) -> None:
-        """Drop the oldest; weighs anew, since threads that race may have miscounted."""
-        self.weight = sum(entry.weight for entry in list(self._entries.values()))
+        """Drop the oldest."""
         for id in list(self._entries):
             if self.weight <= self.limit:
                 return

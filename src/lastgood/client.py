@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from lastgood import arguments, operations
@@ -15,21 +15,22 @@ from lastgood.backend import Listing
 from lastgood.blocking_runs import BlockingRun
 from lastgood.checkpoints import Checkpoint
 from lastgood.core import About, Core
-from lastgood.driver import Direct, Driver, blocking
+from lastgood.driver import Direct, Driver, blocking, iterated
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.ids import check_name
+from lastgood.looking import Looking
 from lastgood.model import (
     HEAD,
     INHERIT,
     Framework,
     Header,
-    Page,
     Sentinel,
-    ThreadInfo,
     check_step,
     seconds,
 )
+from lastgood.moves import Moving
 from lastgood.opening import Opener
+from lastgood.refs import Address
 from lastgood.rules import OnConflict, Save
 from lastgood.run_rules import Expect
 from lastgood.runs import Place, Run
@@ -51,7 +52,7 @@ class RunOptions(TypedDict, total=False):
     ttl_seconds: float | timedelta | None
 
 
-class Client(Opener):
+class Client(Opener, Looking, Moving):
     """Durable state for agents; every method is a coroutine.
 
     Bound to no event loop, usable from any number of tasks and threads. `with Client.sqlite()`
@@ -130,7 +131,7 @@ class Client(Opener):
         Raises SerializationError with the path of a value that cannot be kept.
         """
         thread, agent = arguments.session(session_id), check_name(agent_id, "agent_id")
-        parent = arguments.parent(parent_id)
+        parent = arguments.parent(parent_id, thread)
         about = About(
             agent=agent,
             id=arguments.chosen_id(checkpoint_id),
@@ -149,11 +150,12 @@ class Client(Opener):
             thread=thread,
             draft=self._core.draft(captured, about),
             branch=arguments.name(branch, "branch"),
-            parent=parent,
+            parent=HEAD if isinstance(parent, Address) else parent,
             on_conflict=on_conflict,
             owner=self._core.options.user,
         )
-        return await self._driver.run(operations.save(self._core, intent))
+        named = parent if isinstance(parent, Address) else None
+        return await self._driver.run(operations.save(self._core, intent, named))
 
     async def restore(self, ref: str, verify: bool = True) -> Checkpoint:
         """The checkpoint, its state equal to what was saved, type for type.
@@ -257,47 +259,6 @@ class Client(Opener):
         intent = self._core.put_intent(checkpoint)
         return await self._driver.run(operations.save(self._core, intent))
 
-    async def latest(self, *, agent_id: str, session_id: str) -> Checkpoint | None:
-        """The head of the current branch with its state, whatever the clocks say; None if empty."""
-        thread, agent = check_name(session_id, "session_id"), check_name(agent_id, "agent_id")
-        found = await self._driver.run(operations.latest(self._core, thread, agent))
-        return None if found is None else self._core.built(found)
-
-    async def log(
-        self,
-        session_id: str,
-        *,
-        agent_id: str | None = None,
-        branch: str | None = None,
-        step_name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[Header]:
-        """Headers of a thread's checkpoints, newest first; never loads a state.
-
-        `metadata` keeps those whose metadata has all the given items. Pass `after=page.next` for
-        the next page.
-        """
-        listing = Listing(
-            thread=check_name(session_id, "session_id"),
-            agent=arguments.name(agent_id, "agent_id"),
-            branch=arguments.name(branch, "branch"),
-            step_name=arguments.name(step_name, "step_name"),
-            since=arguments.instant(since, "since"),
-            until=arguments.instant(until, "until"),
-            before=arguments.cursor(after),
-            limit=arguments.limit(limit),
-        )
-        return await operations.log(self._core, self._driver, listing, dict(metadata or {}))
-
-    async def threads(self, *, limit: int = 50, after: str | None = None) -> Page[ThreadInfo]:
-        """Threads, newest first, with status and counts."""
-        before, count = arguments.cursor(after), arguments.limit(limit)
-        return await operations.threads(self._core, self._driver, before, count)
-
     async def delete(self, session_id: str) -> bool:
         """Remove a thread and everything in it; False if it is not there.
 
@@ -391,7 +352,23 @@ class BlockingClient(Opener):
     timeline = blocking(Client.timeline)
     expire = blocking(Client.expire)
     put = blocking(Client.put)
+    delete = blocking(Client.delete)
     latest = blocking(Client.latest)
     log = blocking(Client.log)
+    walk = blocking(Client.walk)
+    resolve = blocking(Client.resolve)
     threads = blocking(Client.threads)
-    delete = blocking(Client.delete)
+    branches = blocking(Client.branches)
+    tags = blocking(Client.tags)
+    tag = blocking(Client.tag)
+    untag = blocking(Client.untag)
+    fork = blocking(Client.fork)
+    rewind = blocking(Client.rewind)
+    undo = blocking(Client.undo)
+    switch = blocking(Client.switch)
+
+    def watch(
+        self, session_id: str, *, agent_id: str | None = None, after: int | None = None
+    ) -> Iterator[Header]:
+        """New checkpoints of a thread as they come; see `Client.watch`."""
+        return iterated(self._direct.watch(session_id, agent_id=agent_id, after=after))

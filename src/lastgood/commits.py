@@ -17,7 +17,15 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from lastgood.manifest import Part, Slot, Spot
-from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
+from lastgood.rows import (
+    BranchRow,
+    CheckpointRow,
+    LaneRow,
+    MoveRow,
+    RunRow,
+    TagRow,
+    ThreadRow,
+)
 
 NONE: Mapping[Any, Any] = MappingProxyType({})
 
@@ -34,6 +42,10 @@ class Scope(NamedTuple):
     """Digests of large new pages, to be found again in the thread."""
     run: bool = False
     """Whether the lane's newest run is wanted."""
+    move: bool = False
+    """Whether the newest entry of the lane's log is wanted."""
+    tag: str | None = None
+    """The name of a tag that is wanted."""
     heads_at: bytes = b""
     """A checkpoint whose branches are wanted, with what each would fall back to without it."""
 
@@ -54,6 +66,9 @@ class Found(NamedTuple):
     tip: CheckpointRow | None = None
     run: RunRow | None = None
     """The newest run of the lane."""
+    move: MoveRow | None = None
+    """The newest entry of the lane's log."""
+    tag: TagRow | None = None
     rows: Mapping[bytes, CheckpointRow] = NONE
     agents: Mapping[int, str] = NONE
     """Lane numbers to agent ids, for the lane and for every row found."""
@@ -76,6 +91,9 @@ class Writes(NamedTuple):
     opens: bool = False
     """Whether the first of `branches` is new: its name must not be taken."""
     run: RunRow | None = None
+    move: MoveRow | None = None
+    tag: TagRow | None = None
+    untagged: TagRow | None = None
     checkpoint: CheckpointRow | None = None
     slots: tuple[Slot, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -92,6 +110,7 @@ class Writes(NamedTuple):
             lane=self.lane and self.lane._replace(thread=thread),
             branches=tuple(branch._replace(thread=thread) for branch in self.branches),
             run=self.run and self.run._replace(thread=thread),
+            move=self.move and self.move._replace(thread=thread),
             checkpoint=self.checkpoint and self.checkpoint._replace(thread=thread),
         )
 

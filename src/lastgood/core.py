@@ -347,9 +347,9 @@ class Core:
         )
 
     async def tip(self, thread: str, agent: str, branch: str | None = None) -> Located | None:
-        """The head of a lane's current branch, or what it reads as."""
+        """The head of a lane's current branch or of the one named, or what it reads as."""
         found = await self.backend.look(Scope(self.tenant, thread, agent, branch))
-        if found.tip is None:
+        if found.tip is None or found.branch is None:
             return None
         self.cache.saw((thread, agent), found.tip.id)
         return Located(found.tip, thread, agent, expired=False)

@@ -22,9 +22,10 @@ import asyncio
 import os
 import sys
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from queue import Empty, SimpleQueue
@@ -123,6 +124,9 @@ class Driver(Protocol):
 
     async def run(self, operation: Operation[T]) -> T: ...
     def serial(self) -> Serial: ...
+    async def pause(self, seconds: float) -> None:
+        """Wait for a while, in the way of the caller's colour."""
+
     def rest(self) -> None:
         """Let go of threads until the next operation."""
         ...
@@ -136,6 +140,9 @@ class Direct:
 
     def serial(self) -> Serial:
         return Turnstile().drive
+
+    async def pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251
 
     def rest(self) -> None:
         """It has no threads."""
@@ -217,6 +224,9 @@ class Worker:
                 return await work()
 
         return in_turn
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
     def rest(self) -> None:
         with self._lock:
@@ -365,3 +375,12 @@ def blocking(
         return run_blocking(method(self._direct, *args, **kwargs))
 
     return twin
+
+
+def iterated(values: AsyncIterator[T]) -> Iterator[T]:
+    """The blocking twin of an async iterator."""
+    try:
+        while True:
+            yield run_blocking(values.__anext__())  # type: ignore[arg-type]
+    except StopAsyncIteration:
+        return

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
+from lastgood.refs import short_name
+
 T = TypeVar("T")
 
 DEFAULT_TENANT: Final = "default"
@@ -55,7 +57,7 @@ class Loss:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Header:
     """Everything about a checkpoint except its state; listing headers never loads states."""
 
@@ -81,6 +83,11 @@ class Header:
     digest: str
     losses: tuple[Loss, ...] = ()
 
+    def __repr__(self) -> str:
+        step = f"step {self.step_index}" + (f" {self.step_name!r}" if self.step_name else "")
+        when = f"{self.created_at:%Y-%m-%d %H:%M:%S}"
+        return f"<{type(self).__name__} {self.name} {self.agent_id} {self.branch} {step} {when}>"
+
     @property
     def context(self) -> Mapping[str, object]:
         """The same as `agent_context`."""
@@ -89,7 +96,7 @@ class Header:
     @property
     def name(self) -> str:
         """The short name shown everywhere, such as `run-001@42`."""
-        return f"{self.session_id}@{self.seq}"
+        return short_name(self.session_id, self.seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,7 @@ class ThreadInfo:
     """`running`, `stale`, `failed`, `idle` or `done`: its newest run's."""
     checkpoints: int
     agents: tuple[str, ...]
+    branches: int
     last_step: str | None
     size: int
     """Bytes that its saves have stored."""
@@ -129,6 +137,48 @@ class ThreadInfo:
     """How its newest run failed: type and message."""
     result: object = None
     """What its newest run was finished with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A place on a line where a checkpoint was, and is not any more."""
+
+    checkpoint_id: str
+    reason: str
+    """`removed` or `expired`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchInfo:
+    """A named line of an agent's lane, and the checkpoint that it reads as."""
+
+    session_id: str
+    agent_id: str
+    name: str
+    current: bool
+    """Whether `latest`, addresses and runs follow it."""
+    head: Header | None
+    """None if everything on it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What `rewind`, `undo` or `switch` did: which branch the lane left, and which it follows."""
+
+    kind: str
+    session_id: str
+    agent_id: str
+    left: str
+    branch: str
+    head: Header | None
+    """What is current now."""
+
+    def __str__(self) -> str:
+        lane = f"{self.session_id}/{self.agent_id}"
+        at = f" at @{self.head.seq}" if self.head else ", which is empty"
+        if self.left == self.branch:
+            return f"{lane} stays on {self.branch}{at}."
+        return f"{lane} is on {self.branch}{at}; {self.left} stays as it was. undo() goes back."
 
 
 def moment(micros: int) -> datetime:

@@ -66,6 +66,7 @@ class Delete(Repeatable):
             expiring=0,
             lanes=0,
             branches=0,
+            tags=0,
             runs=0,
             size=0,
             last_step=None,

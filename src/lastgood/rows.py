@@ -19,6 +19,8 @@ from lastgood.integrity import chained_digest, content_checksum, seal
 from lastgood.manifest import Slot
 
 LIVE, DELETED = 0, 1
+MINUTE = 26
+"""Microseconds shifted by this count units of 67 seconds."""
 
 
 class ThreadRow(NamedTuple):
@@ -29,6 +31,9 @@ class ThreadRow(NamedTuple):
     name: str
     incarnation: int
     state: int
+    active: int
+    """When it was last touched, to about a minute: lists are sorted by this, and few saves
+    change it, so that few touch its index."""
     title: str
     owner: str | None
     seq: int
@@ -38,6 +43,7 @@ class ThreadRow(NamedTuple):
     """How many of its checkpoints have a time to live."""
     lanes: int
     branches: int
+    tags: int
     runs: int
     size: int
     last_step: str | None
@@ -48,6 +54,11 @@ class ThreadRow(NamedTuple):
     def live(self) -> bool:
         return self.state == LIVE
 
+    def touched(self, now: int) -> ThreadRow:
+        """The row after a change at that time; its own time never goes back."""
+        updated_at = max(now, self.updated_at)
+        return self._replace(updated_at=updated_at, active=updated_at >> MINUTE)
+
 
 class LaneRow(NamedTuple):
     """An agent's lane in a thread, and the branch that it follows."""
@@ -56,6 +67,8 @@ class LaneRow(NamedTuple):
     number: int
     agent: str
     current: str
+    moves: int
+    """How many entries its log has."""
 
 
 class BranchRow(NamedTuple):
@@ -65,6 +78,29 @@ class BranchRow(NamedTuple):
     lane: int
     name: str
     head: bytes
+
+
+class MoveRow(NamedTuple):
+    """An entry in a lane's log: it left one branch for another, other than by a plain save."""
+
+    thread: int
+    lane: int
+    number: int
+    id: bytes
+    """Of the operation that made it: one that is repeated is recognised."""
+    kind: str
+    old_branch: str
+    new_branch: str
+    made_at: int
+
+
+class TagRow(NamedTuple):
+    """A name for one checkpoint of a thread."""
+
+    thread: int
+    name: str
+    checkpoint: bytes
+    made_at: int
 
 
 class RunRow(NamedTuple):
@@ -146,13 +182,15 @@ class CheckpointRow(NamedTuple):
         return show_id(self.id)
 
 
-Row = ThreadRow | LaneRow | BranchRow | RunRow | CheckpointRow
-R = TypeVar("R", ThreadRow, LaneRow, BranchRow, RunRow, CheckpointRow)
+Row = ThreadRow | LaneRow | BranchRow | MoveRow | TagRow | RunRow | CheckpointRow
+R = TypeVar("R", ThreadRow, LaneRow, BranchRow, MoveRow, TagRow, RunRow, CheckpointRow)
 
 TABLES: dict[type, str] = {
     ThreadRow: "thread",
     LaneRow: "lane",
     BranchRow: "branch",
+    MoveRow: "move",
+    TagRow: "tag",
     RunRow: "run",
     CheckpointRow: "checkpoint",
 }

@@ -6,6 +6,7 @@ same ones. Runs and removal have theirs in `run_rules` and `removal_rules`.
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 
 from lastgood import manifest
@@ -20,11 +21,21 @@ from lastgood.errors import (
 from lastgood.ids import show_id
 from lastgood.manifest import Plan, Stored
 from lastgood.model import HEAD, INHERIT, MAIN, Sentinel
-from lastgood.rows import LIVE, BranchRow, CheckpointRow, LaneRow, ThreadRow, pack_slots, read_slots
+from lastgood.rows import (
+    BranchRow,
+    CheckpointRow,
+    LaneRow,
+    MoveRow,
+    ThreadRow,
+    pack_slots,
+    read_slots,
+)
+from lastgood.thread_rules import BEGIN_ANEW, ago, check_holder, moved_to, opened
 from lastgood.tree import Node, detached
 
 OnConflict = Literal["branch", "reject"]
-BEGIN_ANEW = "Stop this writer, or begin anew: a save without parent_id, or a new run."
+Kind = Literal["save", "handoff", "fork", "rewind"]
+_SUFFIX = re.compile(r"(-[0-9a-f]{6})+$")
 
 
 class Draft(NamedTuple):
@@ -73,8 +84,10 @@ class Save(NamedTuple):
     on_conflict: OnConflict = "branch"
     holder: int | None = None
     owner: str | None = None
-    takeover: bool = False
-    """A handoff: it becomes the head of its lane whatever was there."""
+    kind: Kind = "save"
+    """All but plain saves join their lane as they say, whatever its head is by then."""
+    switch: bool = False
+    """Whether a fork becomes the lane's current branch."""
     follows: bool = False
     """Whether the branch is to be the lane's current one still: a run that was not given one."""
 
@@ -104,11 +117,13 @@ class Save(NamedTuple):
         line = self._line(found, long="branch" in taken)
         plan = _plan(self.draft, found, fresh="stream" in taken)
         thread = found.live or opened(self.tenant, self.thread, found, self.owner)
-        lane = found.lane or LaneRow(thread.thread, thread.lanes + 1, self.draft.agent, line.branch)
+        lane = found.lane or self._new_lane(thread, line.branch)
         row = self._row(found, thread, lane, line, plan)
+        lane, move = self._moved(lane, found, line)
         return Writes(
             thread=_advanced(thread, found, line, row, plan),
-            lane=_following(lane, found, line),
+            lane=lane if found.lane != lane else None,
+            move=move,
             branches=(BranchRow(thread.thread, lane.number, line.branch, row.id),),
             opens=_opens(found, line),
             checkpoint=row,
@@ -116,6 +131,16 @@ class Save(NamedTuple):
             parts=plan.parts,
             answer=plan.stored,
         )
+
+    def _new_lane(self, thread: ThreadRow, branch: str) -> LaneRow:
+        return LaneRow(thread.thread, thread.lanes + 1, self.draft.agent, branch, 0)
+
+    def _moved(self, lane: LaneRow, found: Found, line: Line) -> tuple[LaneRow, MoveRow | None]:
+        """The lane as it follows its branch from now on, and the entry that tells so."""
+        if found.lane is None or not line.current:
+            return lane, None
+        kind = "start over" if self.kind == "save" else self.kind
+        return moved_to(lane, line.branch, kind, self.draft.id, found.now)
 
     def _repeated(self, again: CheckpointRow, found: Found) -> CheckpointRow:
         """The same id once more: the same content is a retry, other content is a conflict."""
@@ -133,7 +158,9 @@ class Save(NamedTuple):
     def _aside(self, found: Found, *, long: bool) -> str:
         """The name of a line beside the one it leaves; the whole id if the short one is taken."""
         parent = found.rows.get(self.parent) if isinstance(self.parent, bytes) else None
-        stem = parent.branch if parent and not self.takeover else self._name(found)
+        stem = parent.branch if parent and self.kind != "handoff" else self._name(found)
+        if self.kind == "rewind":
+            stem = _SUFFIX.sub("", stem)  # or every rewind of a rewind would make it longer
         digits = self.draft.id.hex()
         short = stem.encode()[:200].decode(errors="ignore")
         return f"{short}-{digits if long else digits[-6:]}"
@@ -145,13 +172,25 @@ class Save(NamedTuple):
         name = self._name(found)
         if self.parent is HEAD:
             return Line(found.tip, name, current=found.lane is None)
-        if self.takeover:
+        if self.kind == "handoff":
             parent = self._parent(found)
             branch = self._aside(found, long=long) if found.tip else name
             return Line(parent, branch, current=True)
+        if self.kind != "save":
+            return self._forked(found, self._parent(found), long=long)
         if self.parent is None:
             return self._root(found, name, long=long)
         return self._child(found, self._parent(found), name, long=long)
+
+    def _forked(self, found: Found, parent: CheckpointRow, *, long: bool) -> Line:
+        """A line of its own from any checkpoint of the lane."""
+        if self.branch is not None and found.branch is not None:
+            raise CheckpointConflictError(
+                f"{self.thread}/{self.draft.agent} has a branch {self.branch!r} already.",
+                hint="Give the fork another name, or none.",
+            )
+        current = self.kind == "rewind" or self.switch
+        return Line(parent, self.branch or self._aside(found, long=long), current=current)
 
     def _root(self, found: Found, name: str, *, long: bool) -> Line:
         """Start a lane, or start it over: the old line stays, the new root becomes current."""
@@ -244,7 +283,7 @@ class Save(NamedTuple):
             metadata=draft.metadata,
             target=draft.target,
             schema=draft.schema,
-            source_lane=parent.lane if parent and self.takeover else None,
+            source_lane=parent.lane if parent and self.kind == "handoff" else None,
             losses=draft.losses,
             root=root,
             digest=b"",
@@ -292,61 +331,8 @@ def _advanced(
         branches=thread.branches + _opens(found, line),
         size=thread.size + sum(len(p.data) for p in plan.parts) + len(row.manifest),
         last_step=row.step_name,
-        updated_at=max(found.now, thread.updated_at),
-    )
+    ).touched(found.now)
 
 
 def _opens(found: Found, line: Line) -> bool:
     return found.branch is None or found.branch.name != line.branch
-
-
-def _following(lane: LaneRow, found: Found, line: Line) -> LaneRow | None:
-    """The lane's row if it is new or follows another branch now."""
-    moved = lane._replace(current=line.branch) if line.current else lane
-    return moved if found.lane != moved else None
-
-
-def opened(tenant: str, thread: str, found: Found, owner: str | None) -> ThreadRow:
-    """A new incarnation of a thread id."""
-    return ThreadRow(
-        thread=0,
-        tenant=tenant,
-        name=thread,
-        incarnation=found.thread.incarnation + 1 if found.thread else 1,
-        state=LIVE,
-        title="",
-        owner=owner,
-        seq=0,
-        checkpoints=0,
-        newest=b"",
-        expiring=0,
-        lanes=0,
-        branches=0,
-        runs=0,
-        size=0,
-        last_step=None,
-        created_at=found.now,
-        updated_at=found.now,
-    )
-
-
-def check_holder(holder: int | None, found: Found, thread: str) -> None:
-    """Refuse a writer whose thread was deleted since it got hold of it."""
-    if holder is not None and (found.live is None or found.live.thread != holder):
-        raise deleted(thread)
-
-
-def deleted(thread: str) -> ThreadDeletedError:
-    """The error for a writer that came too late."""
-    return ThreadDeletedError(
-        f"thread {thread!r} was deleted while this writer still held a part of it.",
-        hint=BEGIN_ANEW,
-    )
-
-
-def ago(seconds: float) -> str:
-    """A duration as people say it."""
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit} ago"
-    return f"{max(0.0, seconds):.0f} s ago"

@@ -13,7 +13,8 @@ from lastgood.commits import NOTHING, Found, Repeatable, Scope, Taken, Writes
 from lastgood.errors import CheckpointConflictError, CheckpointNotFoundError
 from lastgood.model import MAIN
 from lastgood.rows import LaneRow, RunRow, ThreadRow
-from lastgood.rules import Save, opened
+from lastgood.rules import Save
+from lastgood.thread_rules import opened
 
 Expect = Literal["new", "existing"]
 
@@ -66,9 +67,9 @@ class Enter:
     def _existing(self, found: Found) -> Writes:
         thread = found.live or opened(self.tenant, self.thread, found, self.owner)
         if found.lane is not None:
-            return Writes(thread=_touched(thread, found))
-        lane = LaneRow(thread.thread, thread.lanes + 1, self.agent, self.branch or MAIN)
-        return Writes(thread=_touched(thread._replace(lanes=lane.number), found), lane=lane)
+            return Writes(thread=thread.touched(found.now))
+        lane = LaneRow(thread.thread, thread.lanes + 1, self.agent, self.branch or MAIN, 0)
+        return Writes(thread=thread._replace(lanes=lane.number).touched(found.now), lane=lane)
 
     def _run(self, found: Found, lane: LaneRow, thread: ThreadRow) -> RunRow:
         last = found.run
@@ -92,10 +93,6 @@ class Enter:
             error=None,
             result=b"",
         )
-
-
-def _touched(thread: ThreadRow, found: Found) -> ThreadRow:
-    return thread._replace(updated_at=max(found.now, thread.updated_at))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,10 @@ from lastgood.ids import check_name, new_id, show_id
 from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
 from lastgood.rows import CheckpointRow
-from lastgood.rules import Save, check_holder
+from lastgood.rules import Save
 from lastgood.run_rules import Beat, Enter, Expect, Leave, Settle
 from lastgood.splitting import Addition, addition
+from lastgood.thread_rules import check_holder
 
 S = TypeVar("S")
 ERROR_LIMIT = 500

@@ -6,6 +6,7 @@ with the process; a forked child goes on with a copy of its own.
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -19,10 +20,14 @@ from lastgood.backend import (
     Extents,
     Listing,
     Located,
+    Outline,
+    Sort,
     ThreadEntry,
+    ThreadListing,
 )
 from lastgood.backends import forking
-from lastgood.backends.tables import Tables, taken, wanted
+from lastgood.backends.tables import taken
+from lastgood.backends.views import Listed, Views, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
 from lastgood.driver import Turnstile
 from lastgood.manifest import Slot, Spot
@@ -31,8 +36,10 @@ from lastgood.rows import (
     BranchRow,
     CheckpointRow,
     LaneRow,
+    MoveRow,
     Row,
     RunRow,
+    TagRow,
     ThreadRow,
     pack_slots,
     sealed,
@@ -58,6 +65,8 @@ class Shelves:
     names: dict[tuple[str, str], int] = field(default_factory=dict)
     lanes: dict[int, dict[str, Columns]] = field(default_factory=dict)
     branches: dict[int, dict[tuple[int, str], Columns]] = field(default_factory=dict)
+    moves: dict[int, dict[tuple[int, int], Columns]] = field(default_factory=dict)
+    tags: dict[int, dict[str, Columns]] = field(default_factory=dict)
     runs: dict[int, dict[tuple[int, int], Columns]] = field(default_factory=dict)
     checkpoints: dict[int, dict[int, Columns]] = field(default_factory=dict)
     ids: dict[bytes, dict[int, int]] = field(default_factory=dict)
@@ -70,7 +79,14 @@ class Shelves:
     last_stream: int = 0
 
 
-class MemoryTables(Tables):
+_PLACES: dict[Sort, Callable[[ThreadRow], tuple[Any, ...]]] = {
+    "updated": lambda row: (row.active, row.thread),
+    "created": lambda row: (row.thread,),
+    "name": lambda row: (row.name,),
+}
+
+
+class MemoryTables(Views):
     """Lookups in the shelves."""
 
     def __init__(self, shelves: Shelves, clock: int) -> None:
@@ -107,6 +123,19 @@ class MemoryTables(Tables):
         found = (self.shelves.checkpoints.get(thread, {}).get(seq) for thread, seq in places)
         return [unsealed(CheckpointRow, columns) for columns in found if columns is not None]
 
+    def newest_move(self, thread: int, lane: int) -> MoveRow | None:
+        moves = self.shelves.moves.get(thread, {})
+        newest = max((number for of, number in moves if of == lane), default=None)
+        return None if newest is None else unsealed(MoveRow, moves[lane, newest])
+
+    def tag(self, thread: int, name: str) -> TagRow | None:
+        found = self.shelves.tags.get(thread, {}).get(name)
+        return None if found is None else unsealed(TagRow, found)
+
+    def tags(self, thread: int) -> list[TagRow]:
+        found = self.shelves.tags.get(thread, {})
+        return [unsealed(TagRow, found[name]) for name in sorted(found)]
+
     def run(self, thread: int, lane: int) -> RunRow | None:
         runs = self.shelves.runs.get(thread, {})
         newest = max((number for number, of in runs if of == lane), default=None)
@@ -131,6 +160,27 @@ class MemoryTables(Tables):
                 if len(kept) == listing.limit:
                     break
         return kept
+
+    def live(self, tenant: str) -> list[ThreadRow]:
+        """Every live thread of a tenant."""
+        keys = [key for (of, _), key in self.shelves.names.items() if of == tenant]
+        rows = [unsealed(ThreadRow, self.shelves.threads[key]) for key in keys]
+        return [row for row in rows if row.live]
+
+    def thread_page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
+        place = _PLACES[listing.sort]
+        rows = sorted(self.live(tenant), key=place, reverse=listing.sort != "name")
+        if listing.after:
+            later = operator.gt if listing.sort == "name" else operator.lt
+            rows = [row for row in rows if later(place(row), listing.after)]
+        return [self._listed(row, newest=listing.newest) for row in rows[: listing.limit]]
+
+    def _listed(self, row: ThreadRow, *, newest: bool) -> Listed:
+        last = self.checkpoint_at(row.thread, row.seq) if newest else None
+        return Listed(row, self.newest_run(row.thread), last)
+
+    def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]:
+        return [lane for thread in threads for lane in self.lanes(thread)]
 
     def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
         found = self.shelves.checkpoints.get(thread, {}).get(seq)
@@ -174,9 +224,11 @@ class MemoryWriter(MemoryTables):
             return writes
         if writes.thread is not None:
             writes = self._thread(writes, writes.thread)
-        for row in (writes.lane, writes.run, *writes.branches):
+        for row in (writes.lane, writes.run, writes.move, writes.tag, *writes.branches):
             if row is not None:
                 self._put(row)
+        if writes.untagged is not None:
+            self._set(self.shelves.tags[writes.untagged.thread], writes.untagged.name)
         if writes.checkpoint is not None:
             writes = self._add(writes, writes.checkpoint)
         for removed in writes.removed:
@@ -201,6 +253,10 @@ class MemoryWriter(MemoryTables):
             self._set(shelves.lanes.setdefault(row.thread, {}), row.agent, columns)
         elif isinstance(row, BranchRow):
             self._set(shelves.branches.setdefault(row.thread, {}), (row.lane, row.name), columns)
+        elif isinstance(row, MoveRow):
+            self._set(shelves.moves.setdefault(row.thread, {}), (row.lane, row.number), columns)
+        elif isinstance(row, TagRow):
+            self._set(shelves.tags.setdefault(row.thread, {}), row.name, columns)
         elif isinstance(row, RunRow):
             self._set(shelves.runs.setdefault(row.thread, {}), (row.number, row.lane), columns)
         elif isinstance(row, CheckpointRow):
@@ -248,6 +304,7 @@ class MemoryWriter(MemoryTables):
             (shelves.streams, list(gone)),
             *((table, [key]) for table in (shelves.checkpoints, shelves.lanes)),
             *((table, [key]) for table in (shelves.branches, shelves.runs)),
+            *((table, [key]) for table in (shelves.moves, shelves.tags)),
         ]
         for table, keys in doomed:
             for place in keys:
@@ -314,22 +371,20 @@ class MemoryBackend(Backend, forking.Forkable):
         spots = (Spot(stream, number) for number in range(first, first + extent.length))
         return [self.shelves.parts[spot].data for spot in spots if spot in self.shelves.parts]
 
-    async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:
-        return self._lock.run(lambda: self._threads(tenant, after, limit))
+    async def at(self, tenant: str, thread: str, seq: int) -> Located | None:
+        return self._lock.run(lambda: self._tables().at(tenant, thread, seq))
 
-    def _threads(self, tenant: str, after: int | None, limit: int) -> list[ThreadEntry]:
-        rows = [row for row in self._live(tenant) if after is None or row.thread < after]
-        rows.sort(key=lambda row: row.thread, reverse=True)
-        tables = self._tables()
-        return [tables.entry(row) for row in rows[:limit]]
+    async def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
+        return self._lock.run(lambda: self._tables().lineage(tenant, id, limit))
 
-    def _live(self, tenant: str) -> list[ThreadRow]:
-        keys = [key for (of, _), key in self.shelves.names.items() if of == tenant]
-        rows = [unsealed(ThreadRow, self.shelves.threads[key]) for key in keys]
-        return [row for row in rows if row.live]
+    async def outline(self, tenant: str, thread: str) -> Outline | None:
+        return self._lock.run(lambda: self._tables().outline(tenant, thread))
+
+    async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
+        return self._lock.run(lambda: self._tables().threads(tenant, listing))
 
     async def census(self, tenant: str) -> Census:
-        live = self._lock.run(lambda: self._live(tenant))
+        live = self._lock.run(lambda: self._tables().live(tenant))
         return Census(len(live), self._created_at)
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from lastgood.backend import Durability, Listing, Located, ThreadEntry
+from lastgood.backend import Durability, Listing, Located, ThreadEntry, ThreadListing
 from lastgood.backends.memory import MemoryBackend
 from lastgood.commits import Intent, Writes
 from lastgood.removal_rules import Delete
@@ -44,5 +44,5 @@ class NullBackend(MemoryBackend):
     async def history(self, tenant: str, listing: Listing) -> list[Located]:  # noqa: ARG002
         return []
 
-    async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:  # noqa: ARG002
+    async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:  # noqa: ARG002
         return []

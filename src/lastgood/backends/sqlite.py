@@ -16,7 +16,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
-from lastgood.backend import Backend, Census, Durability, Extents, Listing, Located, ThreadEntry
+from lastgood.backend import (
+    Backend,
+    Census,
+    Durability,
+    Extents,
+    Listing,
+    Located,
+    Outline,
+    ThreadEntry,
+    ThreadListing,
+)
 from lastgood.backends import forking
 from lastgood.backends.group import Group, Ticket
 from lastgood.backends.sqlite_connection import Connect, Connections, plain_connect, translated
@@ -80,8 +90,17 @@ class SqliteBackend(Backend, forking.Forkable):
     async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
         return self._read(lambda rows: rows.parts(ranges))
 
-    async def threads(self, tenant: str, *, after: int | None, limit: int) -> list[ThreadEntry]:
-        return self._read(lambda rows: rows.threads(tenant, after, limit))
+    async def at(self, tenant: str, thread: str, seq: int) -> Located | None:
+        return self._read(lambda rows: rows.at(tenant, thread, seq))
+
+    async def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
+        return self._read(lambda rows: rows.lineage(tenant, id, limit))
+
+    async def outline(self, tenant: str, thread: str) -> Outline | None:
+        return self._read(lambda rows: rows.outline(tenant, thread))
+
+    async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
+        return self._read(lambda rows: rows.threads(tenant, listing))
 
     async def census(self, tenant: str) -> Census:
         return self._read(lambda rows: rows.census(tenant))

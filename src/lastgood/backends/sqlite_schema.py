@@ -12,7 +12,9 @@ prefix `lastgood_`, so that an application may keep its own tables in the same f
   writer could write into another tenant's thread.
 - A checkpoint's id is unique within a tenant, which the commit sees to; the index is not unique,
   because one tenant's choice of an id must not be felt by another.
-- Threads are indexed twice, by (tenant, name) and by (name, tenant): that a thread is *not* there
+- Threads are indexed for looking up and for listing. A list is sorted by `active`, which few
+  saves change: an index on the exact time of the last save would be written at every save.
+- Threads are found twice, by (tenant, name) and by (name, tenant): that a thread is *not* there
   is believed only if both say so, because a damaged index page loses entries without a sound.
 """
 
@@ -28,6 +30,7 @@ from lastgood.errors import (
     IncompatibleCheckpointError,
 )
 from lastgood.integrity import seal
+from lastgood.rows import TABLES, CheckpointRow, fields_of
 
 FORMAT = 1
 PAGE_SIZE = 8192
@@ -36,21 +39,29 @@ DDL = """
 CREATE TABLE lastgood_meta (name TEXT PRIMARY KEY, value NOT NULL);
 CREATE TABLE lastgood_thread (
     thread INTEGER PRIMARY KEY AUTOINCREMENT, tenant NOT NULL, name NOT NULL,
-    incarnation NOT NULL, state NOT NULL, title NOT NULL, owner,
+    incarnation NOT NULL, state NOT NULL, active NOT NULL, title NOT NULL, owner,
     seq NOT NULL, checkpoints NOT NULL, newest NOT NULL,
     expiring NOT NULL, lanes NOT NULL, branches NOT NULL,
-    runs NOT NULL,
+    tags NOT NULL, runs NOT NULL,
     size NOT NULL, last_step,
     created_at NOT NULL, updated_at NOT NULL, seal NOT NULL);
 CREATE UNIQUE INDEX lastgood_thread_name ON lastgood_thread (tenant, name);
 CREATE INDEX lastgood_thread_again ON lastgood_thread (name, tenant);
 CREATE INDEX lastgood_thread_list ON lastgood_thread (tenant, state, thread);
+CREATE INDEX lastgood_thread_active ON lastgood_thread (tenant, state, active, thread);
 CREATE TABLE lastgood_lane (
     thread NOT NULL, number NOT NULL, agent NOT NULL, current NOT NULL,
-    seal NOT NULL, PRIMARY KEY (thread, agent)) WITHOUT ROWID;
+    moves NOT NULL, seal NOT NULL, PRIMARY KEY (thread, agent)) WITHOUT ROWID;
 CREATE TABLE lastgood_branch (
     thread NOT NULL, lane NOT NULL, name NOT NULL, head NOT NULL,
     seal NOT NULL, PRIMARY KEY (thread, lane, name)) WITHOUT ROWID;
+CREATE TABLE lastgood_move (
+    thread NOT NULL, lane NOT NULL, number NOT NULL, id NOT NULL,
+    kind NOT NULL, old_branch NOT NULL, new_branch NOT NULL, made_at NOT NULL,
+    seal NOT NULL, PRIMARY KEY (thread, lane, number)) WITHOUT ROWID;
+CREATE TABLE lastgood_tag (
+    thread NOT NULL, name NOT NULL, checkpoint NOT NULL, made_at NOT NULL,
+    seal NOT NULL, PRIMARY KEY (thread, name)) WITHOUT ROWID;
 CREATE TABLE lastgood_run (
     thread NOT NULL, lane NOT NULL, id NOT NULL, number NOT NULL,
     closed NOT NULL, status NOT NULL, attempt NOT NULL, inside NOT NULL,
@@ -76,6 +87,13 @@ CREATE TABLE lastgood_large (
     PRIMARY KEY (thread, digest)) WITHOUT ROWID;
 """
 
+LOW = (1 << 32) - 1
+COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES}
+SELECT_CHECKPOINT = (
+    f"SELECT key >> 32, key & {LOW}, {', '.join(COLUMNS[CheckpointRow][2:])}"
+    " FROM lastgood_checkpoint WHERE"
+)
+
 FOREIGN = (
     # tables that must all be there, who they belong to, how they count threads, the import name
     (
@@ -91,6 +109,19 @@ FOREIGN = (
         "checkpnt",
     ),
 )
+
+
+def select(cls: type, where: str) -> str:
+    """The query for whole rows of one kind."""
+    return f"SELECT {', '.join(COLUMNS[cls])} FROM lastgood_{TABLES[cls]} WHERE {where}"
+
+
+def prefixed(alias: str, cls: type) -> str:
+    """The columns of one kind of row in a join."""
+    if cls is not CheckpointRow:
+        return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
+    key = f"{alias}.key >> 32, {alias}.key & {LOW}"
+    return ", ".join([key, *(f"{alias}.{name}" for name in COLUMNS[cls][2:])])
 
 
 def stamp(micros: int) -> str:

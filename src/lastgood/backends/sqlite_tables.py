@@ -9,53 +9,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lastgood.backend import Census, Extents, Listing, Located, ThreadEntry
-from lastgood.backends.sqlite_schema import PAGE_SIZE, read_stamp
-from lastgood.backends.tables import Line, Tables
+from lastgood.backend import Census, Extents, Listing, Located
+from lastgood.backends.sqlite_schema import (
+    COLUMNS,
+    LOW,
+    PAGE_SIZE,
+    SELECT_CHECKPOINT,
+    prefixed,
+    read_stamp,
+    select,
+)
+from lastgood.backends.sqlite_threads import ThreadLists
+from lastgood.backends.tables import Line
 from lastgood.commits import Scope
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Spot
 from lastgood.rows import (
     LIVE,
-    TABLES,
     BranchRow,
     CheckpointRow,
     LaneRow,
-    R,
+    MoveRow,
     RunRow,
+    TagRow,
     ThreadRow,
-    fields_of,
     unsealed,
 )
 
-LOW = (1 << 32) - 1
 SMALL = 64 << 20
-SPARSE = 16
-"""A page of threads is checked against the table unless other tenants fill most of the range."""
-COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES}
-SELECT_CHECKPOINT = (
-    f"SELECT key >> 32, key & {LOW}, {', '.join(COLUMNS[CheckpointRow][2:])}"
-    " FROM lastgood_checkpoint WHERE"
-)
 _CHECKPOINT = f"{SELECT_CHECKPOINT} id = ? AND key >> 32 = ?"
 
 
-def _select(cls: type, where: str) -> str:
-    return f"SELECT {', '.join(COLUMNS[cls])} FROM lastgood_{TABLES[cls]} WHERE {where}"
-
-
-def _prefixed(alias: str, cls: type) -> str:
-    return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
-
-
-_THREAD = _select(ThreadRow, "tenant = ? AND name = ?")
+_THREAD = select(ThreadRow, "tenant = ? AND name = ?")
 _THREAD_AGAIN = _THREAD.replace("WHERE", "INDEXED BY lastgood_thread_again WHERE")
-_THREAD_BY_KEY = _select(ThreadRow, "thread = ?")
-_THREAD_KEYS = (
-    "SELECT thread FROM lastgood_thread INDEXED BY lastgood_thread_list"
-    " WHERE tenant = ? AND state = ? AND thread < ? ORDER BY thread DESC LIMIT ?"
-)
-_THREADS = _select(ThreadRow, "thread >= ? AND thread < ? ORDER BY thread DESC LIMIT ?")
+_THREAD_BY_KEY = select(ThreadRow, "thread = ?")
+_MOVE = select(MoveRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
+_TAG = select(TagRow, "thread = ? AND name = ?")
+_TAGS = select(TagRow, "thread = ? ORDER BY name")
 _KEYS = "SELECT key FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? ORDER BY key"
 _COUNT_EXPIRED = (
     "SELECT count(*) FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? AND expires_at <= ?"
@@ -63,19 +53,19 @@ _COUNT_EXPIRED = (
 _NEWEST = "SELECT value FROM lastgood_meta WHERE name = 'newest'"
 _COUNT_ID = "SELECT count(*) FROM lastgood_checkpoint WHERE id = ?"
 _COUNT_ID_UNINDEXED = "SELECT count(*) FROM lastgood_checkpoint NOT INDEXED WHERE id = ?"
-_LANE = _select(LaneRow, "thread = ? AND agent = ?")
-_LANES = _select(LaneRow, "thread = ?")
-_BRANCH = _select(BranchRow, "thread = ? AND lane = ? AND name = ?")
-_BRANCHES = _select(BranchRow, "thread = ?")
-_RUN = _select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
-_NEWEST_RUN = _select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
+_LANE = select(LaneRow, "thread = ? AND agent = ?")
+_LANES = select(LaneRow, "thread = ?")
+_BRANCH = select(BranchRow, "thread = ? AND lane = ? AND name = ?")
+_BRANCHES = select(BranchRow, "thread = ?")
+_RUN = select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
+_NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
 _LARGE = "SELECT key FROM lastgood_large WHERE thread = ? AND digest = ?"
 _PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key"
 
 
 _LINE = (
-    f"SELECT {_prefixed('t', ThreadRow)}, {_prefixed('l', LaneRow)}, {_prefixed('b', BranchRow)},"
-    f" c.key >> 32, c.key & {LOW}, {', '.join(f'c.{name}' for name in COLUMNS[CheckpointRow][2:])},"
+    f"SELECT {prefixed('t', ThreadRow)}, {prefixed('l', LaneRow)}, {prefixed('b', BranchRow)},"
+    f" {prefixed('c', CheckpointRow)},"
     " (SELECT value FROM lastgood_meta WHERE name = 'newest')"
     " FROM lastgood_thread t"
     " JOIN lastgood_lane l ON l.thread = t.thread AND l.agent = ?"
@@ -89,11 +79,11 @@ _BRANCH_AT = _LANE_AT + len(COLUMNS[LaneRow])
 _HEAD_AT = _BRANCH_AT + len(COLUMNS[BranchRow])
 
 
-class SqliteTables(Tables):
+class SqliteTables(ThreadLists):
     """The rows behind one connection, at one moment of the host's clock."""
 
     def __init__(self, connection: Any, clock: int) -> None:
-        self.connection = connection
+        super().__init__(connection)
         self._host_clock = clock
         self._stamp: object = None
 
@@ -108,15 +98,6 @@ class SqliteTables(Tables):
     def clock(self) -> int:  # type: ignore[override]
         """The host's clock, which is not believed where it is behind the newest change."""
         return max(self._host_clock, self.newest)
-
-    def one(self, cls: type[R], statement: str, *values: object) -> R | None:
-        """At most one row."""
-        found = self.connection.execute(statement, values).fetchone()
-        return None if found is None else unsealed(cls, found)
-
-    def all(self, cls: type[R], statement: str, *values: object) -> list[R]:
-        """Any number of rows."""
-        return [unsealed(cls, row) for row in self.connection.execute(statement, values).fetchall()]
 
     def line(self, scope: Scope) -> Line:
         """In one query when all of it is there, which is the usual case; else step by step."""
@@ -159,6 +140,15 @@ class SqliteTables(Tables):
     def checkpoints(self, id: bytes) -> list[CheckpointRow]:
         return self.all(CheckpointRow, f"{SELECT_CHECKPOINT} id = ?", id)
 
+    def newest_move(self, thread: int, lane: int) -> MoveRow | None:
+        return self.one(MoveRow, _MOVE, thread, lane)
+
+    def tag(self, thread: int, name: str) -> TagRow | None:
+        return self.one(TagRow, _TAG, thread, name)
+
+    def tags(self, thread: int) -> list[TagRow]:
+        return self.all(TagRow, _TAGS, thread)
+
     def run(self, thread: int, lane: int) -> RunRow | None:
         return self.one(RunRow, _RUN, thread, lane)
 
@@ -179,6 +169,7 @@ class SqliteTables(Tables):
         low = thread << 32
         before = LOW + 1 if listing.before is None else listing.before
         top = low | min(LOW, max(0, before - 1))
+        low |= 0 if listing.above is None else min(LOW, listing.above + 1)
         optional: list[tuple[str, object, tuple[object, ...]]] = [
             ("(lane = ? OR source_lane = ?)", lane, (lane, lane)),
             ("branch = ?", listing.branch, (listing.branch,)),
@@ -214,21 +205,6 @@ class SqliteTables(Tables):
             indexed = self.connection.execute(_COUNT_ID, (id,)).fetchone()
             if indexed != self.connection.execute(_COUNT_ID_UNINDEXED, (id,)).fetchone():
                 raise CheckpointIntegrityError("the index of checkpoints is damaged.")
-
-    def threads(self, tenant: str, after: int | None, limit: int) -> list[ThreadEntry]:
-        """Live threads, newest key first: the index and the table must name the same ones."""
-        bound = 1 << 62 if after is None else after
-        found = self.connection.execute(_THREAD_KEYS, (tenant, LIVE, bound, limit)).fetchall()
-        keys = [key for (key,) in found]
-        low = keys[-1] if len(keys) == limit else 0
-        rows = self.connection.execute(_THREADS, (low, bound, limit * SPARSE)).fetchall()
-        if len(rows) == limit * SPARSE:
-            rows = [self.connection.execute(_THREAD_BY_KEY, (key,)).fetchone() for key in keys]
-        own = [unsealed(ThreadRow, row) for row in rows if row is not None and row[1] == tenant]
-        mine = [row for row in own if row.live]
-        if [row.thread for row in mine] != keys:
-            raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
-        return [self.entry(row) for row in mine]
 
     def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
         return self.one(CheckpointRow, f"{SELECT_CHECKPOINT} key = ?", thread << 32 | seq)

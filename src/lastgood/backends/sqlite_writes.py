@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backends.sqlite_recent import Recent
-from lastgood.backends.sqlite_schema import stamp
-from lastgood.backends.sqlite_tables import COLUMNS, LOW, SELECT_CHECKPOINT, SqliteTables
+from lastgood.backends.sqlite_schema import COLUMNS, LOW, SELECT_CHECKPOINT, stamp
+from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.tables import Line, taken
 from lastgood.commits import Scope, Taken, Writes
 from lastgood.errors import StorageError
@@ -18,16 +18,23 @@ from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
 from lastgood.rows import TABLES, CheckpointRow, LaneRow, Row, ThreadRow, pack_slots, sealed
 
-_UPDATE_THREAD = (
-    f"UPDATE lastgood_thread SET {', '.join(f'{name} = ?' for name in COLUMNS[ThreadRow][5:])}"
-    " WHERE thread = ?"
-)
+_ACTIVE = ThreadRow._fields.index("active")
+
+
+def _update_thread(first: int, where: str) -> str:
+    changed = ", ".join(f"{name} = ?" for name in COLUMNS[ThreadRow][first:])
+    return f"UPDATE lastgood_thread SET {changed} WHERE {where}"
+
+
+_UPDATE_THREAD = _update_thread(_ACTIVE + 1, "thread = ? AND active = ?")
+_UPDATE_ACTIVE = _update_thread(_ACTIVE, "thread = ?")
 _INSERT_CHECKPOINT = (
     f"INSERT INTO lastgood_checkpoint (key, {', '.join(COLUMNS[CheckpointRow][2:])}) "
     f"VALUES ({', '.join('?' * (len(COLUMNS[CheckpointRow]) - 1))})"
 )
 
 
+_DELETE_TAG = "DELETE FROM lastgood_tag WHERE thread = ? AND name = ?"
 _UPDATE_NEWEST = "UPDATE lastgood_meta SET value = ? WHERE name = 'newest'"
 SECOND = 1_000_000
 _INSERT = {
@@ -78,9 +85,11 @@ class SqliteWriter(SqliteTables):
             writes = self._open(writes)
         elif writes.thread is not None:
             self._update(writes.thread)
-        for row in (writes.lane, writes.run, *writes.branches):
+        for row in (writes.lane, writes.run, writes.move, writes.tag, *writes.branches):
             if row is not None:
                 self._put(row)
+        if writes.untagged is not None:
+            self.connection.execute(_DELETE_TAG, writes.untagged[:2])
         if writes.checkpoint is not None:
             writes = self._add(writes, writes.checkpoint)
         for removed in writes.removed:
@@ -91,8 +100,11 @@ class SqliteWriter(SqliteTables):
         self.connection.execute(_INSERT[type(row)], sealed(row))
 
     def _update(self, thread: ThreadRow) -> None:
-        """Only columns that no index covers: a save must not touch the indexes of threads."""
-        self.connection.execute(_UPDATE_THREAD, (*sealed(thread)[5:], thread.thread))
+        """Only columns that no index covers, most of the time: few saves touch an index."""
+        values = sealed(thread)
+        usual = (*values[_ACTIVE + 1 :], thread.thread, thread.active)
+        if self.connection.execute(_UPDATE_THREAD, usual).rowcount == 0:
+            self.connection.execute(_UPDATE_ACTIVE, (*values[_ACTIVE:], thread.thread))
 
     def _open(self, writes: Writes) -> Writes:
         thread = writes.thread
@@ -176,6 +188,6 @@ class SqliteWriter(SqliteTables):
             "DELETE FROM lastgood_checkpoint WHERE key BETWEEN ? AND ?",
             (key << 32, key << 32 | LOW),
         )
-        for table in ("stream", "large", "lane", "branch", "run"):
+        for table in ("stream", "large", "lane", "branch", "move", "tag", "run"):
             self.connection.execute(f"DELETE FROM lastgood_{table} WHERE thread = ?", (key,))
         self._put(tombstone)

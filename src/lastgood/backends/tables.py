@@ -8,20 +8,24 @@ integrity error, never an absence.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from lastgood.backend import Listing, Located, ThreadEntry
+from lastgood.backend import Listing
 from lastgood.commits import Found, Scope, Taken, Writes
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Spot
-from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
+from lastgood.rows import (
+    BranchRow,
+    CheckpointRow,
+    LaneRow,
+    MoveRow,
+    RunRow,
+    TagRow,
+    ThreadRow,
+)
 
 Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
-
-
-COUNTED = 256
-"""Of a thread with at most so many checkpoints, all are accounted for when it is listed."""
 
 
 class Line(NamedTuple):
@@ -59,6 +63,14 @@ class Tables(ABC):
         """Every checkpoint with that id: one per tenant at most."""
 
     @abstractmethod
+    def newest_move(self, thread: int, lane: int) -> MoveRow | None:
+        """The newest entry in a lane's log."""
+
+    @abstractmethod
+    def tag(self, thread: int, name: str) -> TagRow | None: ...
+    @abstractmethod
+    def tags(self, thread: int) -> list[TagRow]: ...
+    @abstractmethod
     def run(self, thread: int, lane: int) -> RunRow | None:
         """The newest run of a lane."""
 
@@ -92,7 +104,7 @@ class Tables(ABC):
         thread, lane, branch, head = self.line(scope)
         rows = {head.id: head} if head is not None and head.id in scope.ids else {}
         others = (id for id in scope.ids if id not in rows)
-        rows |= {id: row for id in others if (row := self._of_tenant(id, scope.tenant))}
+        rows |= {id: row for id in others if (row := self.of_tenant(id, scope.tenant))}
         if thread is None:
             return Found(now=self.clock, rows=rows)
         now = self.now_in(thread)
@@ -106,6 +118,8 @@ class Tables(ABC):
             head=head,
             tip=self.nearest_live(head, now),
             run=self._run_of(thread, lane) if lane and scope.run else None,
+            move=self._audited_move(thread, lane) if lane and scope.move else None,
+            tag=self._audited_tag(thread, scope.tag) if scope.tag is not None else None,
             rows=rows,
             agents=self._agents(thread, lane, rows.values()),
             large=self.large(thread.thread, scope.large) if scope.large else {},
@@ -128,7 +142,7 @@ class Tables(ABC):
         """A lane; its absence is believed only if all of the thread's are accounted for."""
         lane = self.lane(thread.thread, agent)
         if lane is None and thread.lanes:
-            _audit(thread, len(self.lanes(thread.thread)), thread.lanes, "lane")
+            audit(thread, len(self.lanes(thread.thread)), thread.lanes, "lane")
         return lane
 
     def _branch(self, thread: ThreadRow, lane: LaneRow, name: str | None) -> BranchRow | None:
@@ -138,20 +152,36 @@ class Tables(ABC):
         return branch
 
     def _run_of(self, thread: ThreadRow, lane: LaneRow) -> RunRow | None:
-        newest = self._audited_run(thread)
+        newest = self.audited_run(thread)
         if newest is None or newest.lane == lane.number:
             return newest
         return self.run(thread.thread, lane.number)
 
-    def _audited_run(self, thread: ThreadRow) -> RunRow | None:
+    def audited_run(self, thread: ThreadRow) -> RunRow | None:
         """The newest run of a thread, which must be the last one that was counted."""
         newest = self.newest_run(thread.thread)
-        _audit(thread, newest.number if newest else 0, thread.runs, "run")
+        audit(thread, newest.number if newest else 0, thread.runs, "run")
         return newest
+
+    def _audited_move(self, thread: ThreadRow, lane: LaneRow) -> MoveRow | None:
+        newest = self.newest_move(thread.thread, lane.number)
+        audit(thread, newest.number if newest else 0, lane.moves, "move")
+        return newest
+
+    def _audited_tag(self, thread: ThreadRow, name: str) -> TagRow | None:
+        found = self.tag(thread.thread, name)
+        if found is None and thread.tags:
+            self.audited_tags(thread)
+        return found
+
+    def audited_tags(self, thread: ThreadRow) -> list[TagRow]:
+        tags = self.tags(thread.thread)
+        audit(thread, len(tags), thread.tags, "tag")
+        return tags
 
     def audited_branches(self, thread: ThreadRow) -> list[BranchRow]:
         branches = self.branches(thread.thread)
-        _audit(thread, len(branches), thread.branches, "branch")
+        audit(thread, len(branches), thread.branches, "branch")
         return branches
 
     def head(self, branch: BranchRow) -> CheckpointRow | None:
@@ -165,7 +195,7 @@ class Tables(ABC):
             )
         return row
 
-    def _of_tenant(self, id: bytes, tenant: str) -> CheckpointRow | None:
+    def of_tenant(self, id: bytes, tenant: str) -> CheckpointRow | None:
         for row in self.checkpoints(id):
             owner = self.thread_by_key(row.thread)
             if owner is None:
@@ -177,11 +207,16 @@ class Tables(ABC):
     def nearest_live(self, row: CheckpointRow | None, now: int) -> CheckpointRow | None:
         """The row, or its nearest ancestor in the lane that is not over its time."""
         while row is not None and row.expired(now):
-            row = self._before(row)
+            row = self.before(row)
         return row
 
-    def _before(self, row: CheckpointRow) -> CheckpointRow | None:
+    def before(self, row: CheckpointRow) -> CheckpointRow | None:
         """The nearest ancestor that is there, if it is in the same lane."""
+        found = self.followed(row)
+        return found if found is not None and found.lane == row.lane else None
+
+    def followed(self, row: CheckpointRow) -> CheckpointRow | None:
+        """The nearest ancestor that is there, in whichever lane."""
         if not row.before:
             return None
         found = self.checkpoint(row.thread, row.before)
@@ -189,13 +224,13 @@ class Tables(ABC):
             raise CheckpointIntegrityError(
                 f"checkpoint {row.before.hex()}, which {row.label} follows, is missing."
             )
-        return found if found.lane == row.lane else None
+        return found
 
     def _fallbacks(self, thread: ThreadRow, id: bytes) -> Fallbacks:
         row = self.checkpoint(thread.thread, id)
         if row is None:
             return ()
-        before = self._before(row)
+        before = self.before(row)
         return tuple((b, before) for b in self.audited_branches(thread) if b.head == id)
 
     def _agents(
@@ -206,133 +241,8 @@ class Tables(ABC):
             return known
         return {row.number: row.agent for row in self.lanes(thread.thread)}
 
-    # what readers see
 
-    def find(self, tenant: str, ids: Iterable[bytes]) -> dict[bytes, Located]:
-        """Checkpoints of a tenant by id."""
-        rows = [row for id in ids if (row := self._of_tenant(id, tenant))]
-        names = _Names(self)
-        return {row.id: names.located(row) for row in rows}
-
-    def history(self, tenant: str, listing: Listing) -> list[Located]:
-        """Live checkpoints of a thread; complete, or an error."""
-        thread = self.thread(tenant, listing.thread)
-        if thread is None or not thread.live:
-            return []
-        lane = None
-        if listing.agent is not None:
-            lane = self.audited_lane(thread, listing.agent)
-            if lane is None:
-                return []
-        number, now = lane.number if lane else None, self.now_in(thread)
-        rows = self.scan(thread.thread, number, listing, now)
-        for row in self._not_listed(thread, rows, listing.limit, first=listing.before is None):
-            if wanted(row, number, listing, now) and not _cut_off(row, rows, listing):
-                raise CheckpointIntegrityError(
-                    f"checkpoint {row.label} is missing from the history of {thread.name!r}."
-                )
-        names = _Names(self)
-        return [names.located(row) for row in rows]
-
-    def _not_listed(
-        self, thread: ThreadRow, rows: Sequence[CheckpointRow], limit: int, *, first: bool
-    ) -> Iterator[CheckpointRow]:
-        """Rows that a scan left out, to be asked whether it was right to do so."""
-        heads = {branch.head for branch in self.audited_branches(thread)} if first else set()
-        if thread.checkpoints > COUNTED:
-            yield from self._around(thread, rows, heads)
-            return
-        oldest = rows[-1].seq if len(rows) == limit else 0
-        listed = {row.seq for row in rows}
-        for seq in self._audited_seqs(thread) - listed:
-            if seq < oldest:
-                continue  # on a later page
-            row = self.checkpoint_at(thread.thread, seq)
-            if row is None:
-                raise CheckpointIntegrityError(f"{thread.name}@{seq} is missing.")
-            yield row
-
-    def _audited_seqs(self, thread: ThreadRow) -> set[int]:
-        """Every seq of a thread, none lost and none twice."""
-        seqs = self.seqs(thread.thread)
-        _audit(thread, len(set(seqs)), thread.checkpoints, "checkpoint")
-        _audit(thread, len(seqs), thread.checkpoints, "checkpoint")
-        return set(seqs)
-
-    def _around(
-        self, thread: ThreadRow, rows: Sequence[CheckpointRow], heads: set[bytes]
-    ) -> Iterator[CheckpointRow]:
-        """The heads, and the parents of rows, that are not among the rows.
-
-        Every checkpoint is a head or somebody's parent, so a row that a scan lost is one of these.
-        """
-        parents = {row.parent for row in rows if not row.parent_gone}
-        for id in (parents | heads) - {row.id for row in rows} - {b""}:
-            found = self.checkpoint(thread.thread, id)
-            if found is None:
-                raise CheckpointIntegrityError(
-                    f"checkpoint {id.hex()} of thread {thread.name!r} is missing."
-                )
-            yield found
-
-    def entry(self, thread: ThreadRow) -> ThreadEntry:
-        """A thread as a list shows it."""
-        lanes = sorted(self.lanes(thread.thread), key=lambda lane: lane.number)
-        _audit(thread, len(lanes), thread.lanes, "lane")
-        over = self._count_expired(thread) if thread.expiring else 0
-        return ThreadEntry(
-            row=thread._replace(checkpoints=thread.checkpoints - over),
-            agents=tuple(lane.agent for lane in lanes),
-            run=self._audited_run(thread),
-            now=self.now_in(thread),
-        )
-
-    def _count_expired(self, thread: ThreadRow) -> int:
-        self._audited_seqs(thread)
-        return self.count_expired(thread.thread, self.now_in(thread))
-
-
-class _Names:
-    """Thread and agent names for rows, each thread looked up once."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._known: dict[int, tuple[ThreadRow, dict[int, str]]] = {}
-
-    def located(self, row: CheckpointRow) -> Located:
-        if row.thread not in self._known:
-            thread = self._tables.thread_by_key(row.thread)
-            if thread is None:
-                raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
-            lanes = self._tables.lanes(row.thread)
-            self._known[row.thread] = thread, {lane.number: lane.agent for lane in lanes}
-        thread, agents = self._known[row.thread]
-        if row.lane not in agents:
-            raise CheckpointIntegrityError(f"the lane of checkpoint {row.label} is missing.")
-        expired = row.expired(self._tables.now_in(thread))
-        return Located(row, thread.name, agents[row.lane], expired)
-
-
-def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> bool:
-    """Whether a listing asks for a row."""
-    tests = (
-        lane is None or lane in (row.lane, row.source_lane),
-        listing.branch is None or row.branch == listing.branch,
-        listing.step_name is None or row.step_name == listing.step_name,
-        listing.since is None or row.created_at >= listing.since,
-        listing.until is None or row.created_at < listing.until,
-        listing.before is None or row.seq < listing.before,
-        not row.expired(now),
-    )
-    return all(tests)
-
-
-def _cut_off(row: CheckpointRow, rows: Sequence[CheckpointRow], listing: Listing) -> bool:
-    """Whether a row is left to the next page."""
-    return len(rows) == listing.limit and row.seq < rows[-1].seq
-
-
-def _audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:
+def audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:
     """A row that is not there is believed only if the thread's count agrees."""
     if found != expected:
         raise CheckpointIntegrityError(

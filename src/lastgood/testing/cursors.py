@@ -25,6 +25,7 @@ async def a_huge_cursor(store: Store, cursor: int) -> None:
                 assert [h.session_id for h in found] == [thread] * 3
                 found = await client.log(thread, after=str(after), agent_id="a", branch="main")
                 assert len(found) == 3
-            page = await client.threads(after=str(after))
+            page = await client.threads(after=str(after), sort="created")
             assert [info.thread_id for info in page] == ["t", "s"]
+            assert list(await client.threads(after=f"{after}:{after}")) == list(page)
             assert [info.checkpoints for info in page] == [3, 3]

@@ -22,15 +22,9 @@ from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.commits import Intent, Writes
 from lastgood.errors import StorageFullError
-from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, ThreadRow
+from lastgood.rows import TABLES, fields_of
 
-FIELDS: dict[str, tuple[str, ...]] = {
-    "thread": ThreadRow._fields,
-    "lane": LaneRow._fields,
-    "branch": BranchRow._fields,
-    "run": RunRow._fields,
-    "checkpoint": CheckpointRow._fields,
-}
+FIELDS: dict[str, tuple[str, ...]] = {name: fields_of(cls) for cls, name in TABLES.items()}
 
 
 class Time:

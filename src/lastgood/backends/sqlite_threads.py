@@ -1,0 +1,117 @@
+"""Lists of threads from SQLite: two queries a page, however many threads there are.
+
+The last column of a page is the highest key of the table: in a small store the index that the page
+came from is checked against the table, because a damaged index loses entries
+without a sound. In a large one that is left to `verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lastgood.backend import Sort, ThreadListing
+from lastgood.backends.sqlite_schema import COLUMNS, prefixed, select
+from lastgood.backends.views import Listed, Views
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.rows import LIVE, CheckpointRow, LaneRow, R, RunRow, ThreadRow, unsealed
+
+FEW = 1024
+"""With keys up to this the whole table of threads is looked at."""
+VARIABLES = 500
+"""How many values one statement takes; older SQLite stops at 999."""
+
+_RUN_AT = len(COLUMNS[ThreadRow])
+_NEWEST_AT = _RUN_AT + len(COLUMNS[RunRow])
+
+_ORDERS: dict[Sort, tuple[str, str, str]] = {
+    "updated": (
+        "lastgood_thread_active",
+        "(t.active, t.thread) < (?, ?)",
+        "t.active DESC, t.thread DESC",
+    ),
+    "created": ("lastgood_thread_list", "t.thread < ?", "t.thread DESC"),
+    "name": ("lastgood_thread_name", "t.name > ?", "t.name"),
+}
+_FIRST: dict[Sort, tuple[object, ...]] = {
+    "updated": (1 << 62, 0),
+    "created": (1 << 62,),
+    "name": ("",),
+}
+
+
+def _page(sort: Sort, *, newest: bool) -> str:
+    index, beyond, order = _ORDERS[sort]
+    join = ""
+    columns = f"{prefixed('t', ThreadRow)}, {prefixed('r', RunRow)}"
+    if newest:
+        columns += f", {prefixed('c', CheckpointRow)}"
+        join = " LEFT JOIN lastgood_checkpoint c ON c.key = (t.thread << 32 | t.seq)"
+    return (
+        f"SELECT {columns}, (SELECT max(thread) FROM lastgood_thread)"
+        f" FROM lastgood_thread t INDEXED BY {index}"
+        f" LEFT JOIN lastgood_run r ON r.thread = t.thread AND r.number = t.runs{join}"
+        f" WHERE t.tenant = ? AND t.state = ? AND {beyond} ORDER BY {order} LIMIT ?"
+    )
+
+
+_COUNTS = (
+    "SELECT (SELECT count(*) FROM lastgood_thread INDEXED BY {index}"
+    " WHERE tenant = ?1 AND state = ?2),"
+    " (SELECT count(*) FROM lastgood_thread NOT INDEXED WHERE tenant = ?1 AND state = ?2)"
+)
+
+
+class ThreadLists(Views):
+    """Threads by page, over one connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    def one(self, cls: type[R], statement: str, *values: object) -> R | None:
+        """At most one row."""
+        found = self.connection.execute(statement, values).fetchone()
+        return None if found is None else unsealed(cls, found)
+
+    def all(self, cls: type[R], statement: str, *values: object) -> list[R]:
+        """Any number of rows."""
+        return [unsealed(cls, row) for row in self.connection.execute(statement, values).fetchall()]
+
+    def thread_page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
+        after = listing.after or _FIRST[listing.sort]
+        statement = _page(listing.sort, newest=listing.newest)
+        values = (tenant, LIVE, *after, listing.limit)
+        rows = self.connection.execute(statement, values).fetchall()
+        if not rows or rows[0][-1] <= FEW:
+            self._check_index(tenant, listing.sort)
+        listed = [_listed(row, newest=listing.newest) for row in rows]
+        if any(found.thread.tenant != tenant or not found.thread.live for found in listed):
+            raise CheckpointIntegrityError("the index of threads is damaged: it names others.")
+        return listed
+
+    def _check_index(self, tenant: str, sort: Sort) -> None:
+        (highest,) = self.connection.execute("SELECT max(thread) FROM lastgood_thread").fetchone()
+        if highest is None or highest > FEW:
+            return
+        counts = _COUNTS.format(index=_ORDERS[sort][0])
+        indexed, stored = self.connection.execute(counts, (tenant, LIVE)).fetchone()
+        if indexed != stored:
+            raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
+
+    def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]:
+        found: list[LaneRow] = []
+        for first in range(0, len(threads), VARIABLES):
+            some = threads[first : first + VARIABLES]
+            marks = ", ".join("?" * len(some))
+            found += self.all(LaneRow, select(LaneRow, f"thread IN ({marks})"), *some)
+        return found
+
+
+def _listed(row: Sequence[Any], *, newest: bool) -> Listed:
+    run = row[_RUN_AT:_NEWEST_AT]
+    last = row[_NEWEST_AT:-1]
+    return Listed(
+        unsealed(ThreadRow, row[:_RUN_AT]),
+        unsealed(RunRow, run) if run[0] is not None else None,
+        unsealed(CheckpointRow, last) if newest and last[2] is not None else None,
+    )

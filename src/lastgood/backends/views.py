@@ -1,0 +1,212 @@
+"""What readers see: checkpoints by id, histories, lists of threads, lines of descent.
+
+Composed from the lookups of `Tables`, like what commits see. The one invariant is the same: what
+is shown is complete, or an error says what is missing.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from lastgood.backend import Listing, Located, Outline, ThreadEntry, ThreadListing
+from lastgood.backends.tables import Tables, audit
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow
+
+COUNTED = 256
+"""Of a thread with at most so many checkpoints, all are accounted for when it is listed."""
+
+
+class Listed(NamedTuple):
+    """A thread on a page: its row, its newest run, its newest checkpoint if that was wanted."""
+
+    thread: ThreadRow
+    run: RunRow | None = None
+    newest: CheckpointRow | None = None
+
+
+class Views(Tables):
+    """The rows of a store as readers see them."""
+
+    def find(self, tenant: str, ids: Iterable[bytes]) -> dict[bytes, Located]:
+        """Checkpoints of a tenant by id."""
+        rows = [row for id in ids if (row := self.of_tenant(id, tenant))]
+        names = _Names(self)
+        return {row.id: names.located(row) for row in rows}
+
+    def history(self, tenant: str, listing: Listing) -> list[Located]:
+        """Live checkpoints of a thread; complete, or an error."""
+        thread = self.thread(tenant, listing.thread)
+        if thread is None or not thread.live:
+            return []
+        lane = None
+        if listing.agent is not None:
+            lane = self.audited_lane(thread, listing.agent)
+            if lane is None:
+                return []
+        number, now = lane.number if lane else None, self.now_in(thread)
+        rows = self.scan(thread.thread, number, listing, now)
+        for row in self._not_listed(thread, rows, listing.limit, first=listing.before is None):
+            if wanted(row, number, listing, now) and not _cut_off(row, rows, listing):
+                raise CheckpointIntegrityError(
+                    f"checkpoint {row.label} is missing from the history of {thread.name!r}."
+                )
+        names = _Names(self)
+        return [names.located(row) for row in rows]
+
+    def _not_listed(
+        self, thread: ThreadRow, rows: Sequence[CheckpointRow], limit: int, *, first: bool
+    ) -> Iterator[CheckpointRow]:
+        """Rows that a scan left out, to be asked whether it was right to do so."""
+        heads = {branch.head for branch in self.audited_branches(thread)} if first else set()
+        if thread.checkpoints > COUNTED:
+            yield from self._around(thread, rows, heads)
+            return
+        oldest = rows[-1].seq if len(rows) == limit else 0
+        listed = {row.seq for row in rows}
+        for seq in self._audited_seqs(thread) - listed:
+            if seq < oldest:
+                continue  # on a later page
+            row = self.checkpoint_at(thread.thread, seq)
+            if row is None:
+                raise CheckpointIntegrityError(f"{thread.name}@{seq} is missing.")
+            yield row
+
+    def _audited_seqs(self, thread: ThreadRow) -> set[int]:
+        """Every seq of a thread, none lost and none twice."""
+        seqs = self.seqs(thread.thread)
+        audit(thread, len(set(seqs)), thread.checkpoints, "checkpoint")
+        audit(thread, len(seqs), thread.checkpoints, "checkpoint")
+        return set(seqs)
+
+    def _around(
+        self, thread: ThreadRow, rows: Sequence[CheckpointRow], heads: set[bytes]
+    ) -> Iterator[CheckpointRow]:
+        """The heads, and the parents of rows, that are not among the rows.
+
+        Every checkpoint is a head or somebody's parent, so a row that a scan lost is one of these.
+        """
+        parents = {row.parent for row in rows if not row.parent_gone}
+        for id in (parents | heads) - {row.id for row in rows} - {b""}:
+            found = self.checkpoint(thread.thread, id)
+            if found is None:
+                raise CheckpointIntegrityError(
+                    f"checkpoint {id.hex()} of thread {thread.name!r} is missing."
+                )
+            yield found
+
+    # lists of threads: a fixed number of queries, however many threads are on the page
+
+    @abstractmethod
+    def thread_page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
+        """Live threads in the order of the listing, with what it asks for besides."""
+
+    @abstractmethod
+    def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]: ...
+
+    def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
+        """Threads as a list shows them."""
+        listed = self.thread_page(tenant, listing)
+        lanes: dict[int, list[LaneRow]] = {found.thread.thread: [] for found in listed}
+        for lane in self.lanes_of(list(lanes)):
+            lanes[lane.thread].append(lane)
+        return [self._entry(found, lanes[found.thread.thread]) for found in listed]
+
+    def _entry(self, found: Listed, lanes: list[LaneRow]) -> ThreadEntry:
+        thread = found.thread
+        audit(thread, len(lanes), thread.lanes, "lane")
+        audit(thread, found.run.number if found.run else 0, thread.runs, "run")
+        over = self._count_expired(thread) if thread.expiring else 0
+        ordered = sorted(lanes, key=lambda lane: lane.number)
+        return ThreadEntry(
+            row=thread._replace(checkpoints=thread.checkpoints - over),
+            agents=tuple(lane.agent for lane in ordered),
+            run=found.run,
+            now=self.now_in(thread),
+            newest=found.newest,
+        )
+
+    def _count_expired(self, thread: ThreadRow) -> int:
+        self._audited_seqs(thread)
+        return self.count_expired(thread.thread, self.now_in(thread))
+
+    # one thread from inside
+
+    def outline(self, tenant: str, name: str) -> Outline | None:
+        """Lanes, branches and tags of a thread."""
+        thread = self.thread(tenant, name)
+        if thread is None or not thread.live:
+            return None
+        now = self.now_in(thread)
+        lanes = sorted(self.lanes(thread.thread), key=lambda lane: lane.number)
+        audit(thread, len(lanes), thread.lanes, "lane")
+        branches = self.audited_branches(thread)
+        return Outline(
+            row=thread,
+            lanes=tuple(lanes),
+            branches=tuple((b, self.nearest_live(self.head(b), now)) for b in branches),
+            tags=tuple(self.audited_tags(thread)),
+            now=now,
+        )
+
+    def at(self, tenant: str, name: str, seq: int) -> Located | None:
+        """The checkpoint of a thread with that number."""
+        thread = self.thread(tenant, name)
+        if thread is None or not thread.live or not 0 < seq <= thread.seq:
+            return None
+        row = self.checkpoint_at(thread.thread, seq)
+        if row is None and thread.checkpoints <= COUNTED:
+            self._audited_seqs(thread)
+        return None if row is None else _Names(self).located(row)
+
+    def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
+        """A checkpoint and what it follows, newest first; over lanes, past what was removed."""
+        row = self.of_tenant(id, tenant)
+        names, found = _Names(self), list[Located]()
+        while row is not None and len(found) < limit:
+            found.append(names.located(row))
+            row = self.followed(row)
+        return found
+
+
+class _Names:
+    """Thread and agent names for rows, each thread looked up once."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._known: dict[int, tuple[ThreadRow, dict[int, str]]] = {}
+
+    def located(self, row: CheckpointRow) -> Located:
+        if row.thread not in self._known:
+            thread = self._tables.thread_by_key(row.thread)
+            if thread is None:
+                raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
+            lanes = self._tables.lanes(row.thread)
+            self._known[row.thread] = thread, {lane.number: lane.agent for lane in lanes}
+        thread, agents = self._known[row.thread]
+        if row.lane not in agents:
+            raise CheckpointIntegrityError(f"the lane of checkpoint {row.label} is missing.")
+        expired = row.expired(self._tables.now_in(thread))
+        return Located(row, thread.name, agents[row.lane], expired)
+
+
+def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> bool:
+    """Whether a listing asks for a row."""
+    tests = (
+        lane is None or lane in (row.lane, row.source_lane),
+        listing.branch is None or row.branch == listing.branch,
+        listing.step_name is None or row.step_name == listing.step_name,
+        listing.since is None or row.created_at >= listing.since,
+        listing.until is None or row.created_at < listing.until,
+        listing.before is None or row.seq < listing.before,
+        listing.above is None or row.seq > listing.above,
+        not row.expired(now),
+    )
+    return all(tests)
+
+
+def _cut_off(row: CheckpointRow, rows: Sequence[CheckpointRow], listing: Listing) -> bool:
+    """Whether a row is left to the next page."""
+    return len(rows) == listing.limit and row.seq < rows[-1].seq

@@ -1,0 +1,160 @@
+"""Looking back: pages of headers and of threads, lines of descent, branches and tags.
+
+Operations over a `Core`. Where metadata is compared, it is compared as values and not in the
+store's language, so the answer is the same on every backend; that happens on the caller's side of
+the driver, for users' own decoders may run then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lastgood.backend import Listing, Located, Sort, ThreadEntry, ThreadListing
+from lastgood.checkpoints import read_mapping
+from lastgood.core import Core
+from lastgood.driver import Driver
+from lastgood.ids import show_id
+from lastgood.model import BranchInfo, Gap, Header, Page, ThreadInfo, moment
+from lastgood.resolving import outlined
+from lastgood.rows import ThreadRow
+from lastgood.run_rules import status_of
+
+Keep = Callable[[ThreadInfo, ThreadEntry], bool]
+
+
+async def log(
+    core: Core, driver: Driver, listing: Listing, metadata: Mapping[str, Any]
+) -> Page[Header]:
+    """One page of headers."""
+    kept: list[Header] = []
+    before: int | None = listing.before
+    while True:
+        page = core.backend.history(core.tenant, listing._replace(before=before))
+        rows = await driver.run(page)
+        for located in rows:
+            header = core.header(located)
+            if has_all(header.metadata, metadata):
+                kept.append(header)
+                if len(kept) == listing.limit:
+                    return Page(kept, str(header.seq))
+        if len(rows) < listing.limit:
+            return Page(kept)
+        before = rows[-1].row.seq
+
+
+def has_all(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether metadata has all the given items, type for type."""
+    return all(
+        key in metadata and type(metadata[key]) is type(value) and metadata[key] == value
+        for key, value in wanted.items()
+    )
+
+
+# threads
+
+
+async def threads(
+    core: Core, driver: Driver, listing: ThreadListing, keep: Keep
+) -> Page[ThreadInfo]:
+    """One page of threads; filters are applied here, to what the store lists."""
+    kept: list[ThreadInfo] = []
+    while True:
+        entries = await driver.run(core.backend.threads(core.tenant, listing))
+        for entry in entries:
+            listing = listing._replace(after=_place(entry.row, listing.sort))
+            info = _info(core, entry)
+            if keep(info, entry):
+                kept.append(info)
+                if len(kept) == listing.limit:
+                    return Page(_sorted(kept, listing.sort), _cursor(listing.after))
+        if len(entries) < listing.limit:
+            return Page(_sorted(kept, listing.sort))
+
+
+def _sorted(kept: list[ThreadInfo], sort: Sort) -> list[ThreadInfo]:
+    """The store sorts by the minute; within a page the exact time decides."""
+    if sort != "updated":
+        return kept
+    return sorted(kept, key=lambda info: info.updated_at, reverse=True)
+
+
+def _place(row: ThreadRow, sort: Sort) -> tuple[object, ...]:
+    if sort == "updated":
+        return row.active, row.thread
+    return (row.thread,) if sort == "created" else (row.name,)
+
+
+def _cursor(after: tuple[object, ...]) -> str:
+    return ":".join(map(str, after))
+
+
+def newest_metadata(core: Core, entry: ThreadEntry) -> Mapping[str, Any]:
+    """The metadata of a thread's newest checkpoint."""
+    return read_mapping(core.codec, entry.newest.metadata) if entry.newest else {}
+
+
+def _info(core: Core, entry: ThreadEntry) -> ThreadInfo:
+    row, run = entry.row, entry.run
+    return ThreadInfo(
+        thread_id=row.name,
+        title=row.title or row.name,
+        status=status_of(run, entry.now, core.options.stale_after_seconds),
+        checkpoints=row.checkpoints,
+        agents=entry.agents,
+        branches=row.branches,
+        last_step=row.last_step,
+        size=row.size,
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
+        user=row.owner,
+        error=run.error if run else None,
+        result=core.codec.unpack(run.result) if run and run.result else None,
+    )
+
+
+# lines of descent
+
+
+async def line(core: Core, id: bytes, limit: int) -> list[Located]:
+    """A checkpoint and what it follows, one more than a page has."""
+    return await core.backend.lineage(core.tenant, id, limit + 1)
+
+
+def walked(core: Core, rows: list[Located], limit: int) -> Page[Header | Gap]:
+    """One page of a line, with a gap wherever something is not there any more."""
+    shown: list[Header | Gap] = []
+    for located in rows[:limit]:
+        row = located.row
+        shown.append(Gap(row.label, "expired") if located.expired else core.header(located))
+        if row.parent_gone:
+            shown.append(Gap(show_id(row.parent), "removed"))
+    return Page(shown, rows[limit].row.label if len(rows) > limit else None)
+
+
+# branches and tags
+
+
+async def branches(core: Core, thread: str, agent: str | None) -> list[tuple[Any, ...]]:
+    """Names and heads of a thread's branches, in the order of lanes and names."""
+    outline = await outlined(core, thread)
+    lanes = {lane.number: lane for lane in outline.lanes}
+    found = []
+    for branch, tip in sorted(outline.branches, key=lambda each: each[0][:3]):
+        lane = lanes[branch.lane]
+        if agent in (None, lane.agent):
+            located = Located(tip, thread, lane.agent, expired=False) if tip else None
+            found.append((lane, branch.name, located))
+    return found
+
+
+def branch_info(core: Core, thread: str, found: tuple[Any, ...]) -> BranchInfo:
+    """A branch as callers see it."""
+    lane, name, located = found
+    head = core.header(located) if located else None
+    return BranchInfo(thread, lane.agent, name, lane.current == name, head)
+
+
+async def tags(core: Core, thread: str) -> dict[str, str]:
+    """Tags of a thread and the ids they name."""
+    return {tag.name: show_id(tag.checkpoint) for tag in (await outlined(core, thread)).tags}

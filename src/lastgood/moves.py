@@ -1,0 +1,71 @@
+"""The half of the client that moves between lines: fork, rewind, undo, switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lastgood import arguments, moving
+from lastgood.core import Core
+from lastgood.driver import Driver
+from lastgood.ids import check_name
+from lastgood.model import Move
+from lastgood.moving import Edits
+
+
+class Moving:
+    """Methods of `Client` that begin a line or choose one. Nothing that is there is changed."""
+
+    _core: Core
+    _driver: Driver
+
+    async def fork(
+        self,
+        ref: str,
+        *,
+        branch: str | None = None,
+        edits: Edits | None = None,
+        remove: Iterable[str] = (),
+        switch: bool = False,
+    ) -> str:
+        """Begin a branch at any checkpoint; returns the id of its first one.
+
+        `edits` puts values at paths (`{"plan.goal": "x", "messages[3].text": "y"}`), or is a
+        function that changes the state or returns another; `remove` takes paths away. With
+        `switch` the agent goes on from the fork, else it stays where it is.
+        """
+        return await moving.fork(
+            self._core,
+            self._driver,
+            ref,
+            branch=arguments.name(branch, "branch"),
+            edits=edits,
+            remove=[remove] if isinstance(remove, str) else remove,
+            switch=switch,
+        )
+
+    async def rewind(self, session_id: str, to: str | int, *, agent_id: str | None = None) -> Move:
+        """Go on from an earlier checkpoint: its state becomes current, as a new checkpoint.
+
+        `to` is a ref (`"run-001@42"`, or `"@42"`, `"@~2"` inside this thread) or a seq. The line
+        that is left stays as a branch, so `undo` goes back. A run that is under way on it is
+        refused at its next save.
+        """
+        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        ref = f"@{to}" if isinstance(to, int) else to
+        return await moving.rewind(self._core, self._driver, thread, ref, agent)
+
+    async def undo(self, session_id: str, *, agent_id: str | None = None) -> Move:
+        """Take back the last rewind, switch or other change of branch; again: take back the undo.
+
+        Raises CheckpointNotFoundError if there was none. Plain saves are not undone: rewind.
+        """
+        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        found = await self._driver.run(moving.undo(self._core, thread, agent))
+        return moving.moved(self._core, found)
+
+    async def switch(self, session_id: str, branch: str, *, agent_id: str | None = None) -> Move:
+        """Let an agent go on from another of its branches."""
+        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        name = check_name(branch, "branch")
+        found = await self._driver.run(moving.switch(self._core, thread, name, agent))
+        return moving.moved(self._core, found)

@@ -1,0 +1,157 @@
+"""Fork, rewind, undo, switch and tags: operations over a `Core`.
+
+History stays as it is: a fork and a rewind commit a new checkpoint that shares the pages of the
+one they begin at, and the others only say which branch a lane follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from lastgood.backend import Located
+from lastgood.building import build_state
+from lastgood.commits import Scope
+from lastgood.core import About, Core
+from lastgood.driver import Driver
+from lastgood.editing import edited
+from lastgood.ids import new_id, show_id
+from lastgood.model import INHERIT, Move
+from lastgood.move_rules import Switch, Tag, Undo, Untag
+from lastgood.resolving import locate, only_agent
+from lastgood.rows import CheckpointRow, MoveRow
+from lastgood.rules import Draft, Save
+
+Edits = Mapping[str, Any] | Callable[[Any], Any]
+
+
+class Moved(NamedTuple):
+    """A move as the store has it: the entry, and what is current now."""
+
+    session: str
+    agent: str
+    entry: MoveRow
+    head: CheckpointRow | None
+
+
+def moved(core: Core, found: Moved) -> Move:
+    """A move as callers see it."""
+    head = found.head and core.header(Located(found.head, found.session, found.agent, False))
+    entry = found.entry
+    return Move(entry.kind, found.session, found.agent, entry.old_branch, entry.new_branch, head)
+
+
+# forks
+
+
+async def fork(
+    core: Core,
+    driver: Driver,
+    ref: str,
+    *,
+    branch: str | None,
+    edits: Edits | None,
+    remove: Iterable[str],
+    switch: bool,
+) -> str:
+    """A line of its own from any checkpoint; its id."""
+    source = await driver.run(locate(core, ref))
+    removed = tuple(remove)
+    if edits is None and not removed:
+        draft = core.copy_draft(source.row, _about(core, source, "fork_of"))
+    else:
+        draft = await _edited_draft(core, driver, source, edits or {}, removed)
+    intent = _beside(core, source, draft)._replace(branch=branch, switch=switch, kind="fork")
+    return (await driver.run(core.save(intent))).label
+
+
+async def _edited_draft(
+    core: Core, driver: Driver, source: Located, edits: Edits, remove: tuple[str, ...]
+) -> Draft:
+    loaded = await driver.run(core.load(source))
+    state = build_state(core.codec, loaded.stored.tree)
+    if callable(edits):
+        returned = edits(state)
+        state = state if returned is None else returned
+        edits = {}
+    if edits or remove:
+        state = edited(core.codec, state, edits, remove)
+    captured = core.encode(state, source.session, source.agent, source.row.id)
+    return core.draft(captured, _about(core, source, "fork_of"))
+
+
+def _about(core: Core, source: Located, verb: str) -> About:
+    """What a copy says of itself: all that its source did, but the name of the step."""
+    header = core.header(source)
+    return About(
+        agent=source.agent,
+        framework=header.framework,
+        step=header.step_index,
+        step_name=f"{verb}_{header.seq}",
+        ttl=INHERIT,
+        context=header.agent_context,
+        metadata=header.metadata,
+    )
+
+
+def _beside(core: Core, source: Located, draft: Draft) -> Save:
+    return Save(core.tenant, source.session, draft, parent=source.row.id)
+
+
+async def rewind(core: Core, driver: Driver, thread: str, to: str, agent: str | None) -> Move:
+    """Go on from an earlier checkpoint; the line that is left stays as a branch."""
+    target = await driver.run(locate(core, to, thread))
+    if target.session != thread or agent not in (None, target.agent):
+        raise ValueError(
+            f"{to} is in {target.session}/{target.agent}, not in {thread}"
+            f"{'' if agent is None else f'/{agent}'}. Use fork() or handoff() to go elsewhere."
+        )
+    draft = core.copy_draft(target.row, _about(core, target, "rewind_to"))
+    intent = _beside(core, target, draft)._replace(kind="rewind")
+    writes = await driver.run(_committed(core, intent))
+    return moved(core, writes)
+
+
+async def _committed(core: Core, intent: Save) -> Moved:
+    writes = await core.backend.commit(intent)
+    row = core.committed(intent, writes)
+    assert writes.move is not None, "a rewind always joins a branch of its own"
+    return Moved(intent.thread, intent.draft.agent, writes.move, row)
+
+
+# which branch a lane follows
+
+
+async def switch(core: Core, thread: str, branch: str, agent: str | None) -> Moved:
+    """Follow another branch."""
+    agent = agent or await only_agent(core, thread)
+    return await _follow(core, Switch(core.tenant, thread, agent, branch))
+
+
+async def undo(core: Core, thread: str, agent: str | None) -> Moved:
+    """Follow the branch that was current before the last move."""
+    agent = agent or await only_agent(core, thread)
+    return await _follow(core, Undo(core.tenant, thread, agent, new_id()))
+
+
+async def _follow(core: Core, intent: Switch | Undo) -> Moved:
+    entry = (await core.backend.commit(intent)).answer
+    assert isinstance(entry, MoveRow)
+    scope = Scope(core.tenant, intent.thread, intent.agent, entry.new_branch)
+    return Moved(intent.thread, intent.agent, entry, (await core.backend.look(scope)).tip)
+
+
+# tags
+
+
+async def tag(core: Core, ref: str, name: str) -> str | None:
+    """Name a checkpoint; the id that the tag named before."""
+    source = await locate(core, ref)
+    intent = Tag(core.tenant, source.session, name, source.row.id)
+    before = (await core.backend.commit(intent)).answer
+    return None if before is None else show_id(before.checkpoint)  # type: ignore[attr-defined]
+
+
+async def untag(core: Core, thread: str, name: str) -> bool:
+    """Take a tag away; whether it was there."""
+    return bool((await core.backend.commit(Untag(core.tenant, thread, name))).answer)

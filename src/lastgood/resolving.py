@@ -1,0 +1,165 @@
+"""From a ref to the checkpoint it names, or to an error that helps to find it.
+
+Operations over a `Core`; they await nothing but the backend.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+from lastgood import refs
+from lastgood.backend import Located, Outline
+from lastgood.commits import Scope
+from lastgood.core import Core
+from lastgood.errors import CheckpointExpiredError, CheckpointNotFoundError
+from lastgood.refs import Address
+from lastgood.thread_rules import ago
+
+JUST_NOW = 60.0
+STRIDE = 256
+"""How many ancestors are read at a time."""
+
+
+async def find(core: Core, ref: str, thread: str | None = None) -> Located | None:
+    """The checkpoint behind a ref, expired or not; None if there is none."""
+    parsed = refs.parse(ref, thread)
+    if isinstance(parsed, Address):
+        return await _select(core, parsed)
+    if parsed is None:
+        return None
+    return (await core.backend.find(core.tenant, [parsed])).get(parsed)
+
+
+async def locate(core: Core, ref: str, thread: str | None = None) -> Located:
+    """The live checkpoint behind a ref; raises CheckpointNotFoundError or ...ExpiredError."""
+    found = await find(core, ref, thread)
+    if found is None:
+        raise await _not_found(core, ref, thread)
+    return _live(found, ref)
+
+
+async def located(core: Core, address: Address) -> Located:
+    """The same for an address that was read already."""
+    found = await _select(core, address)
+    if found is None:
+        raise await _not_found(core, str(address))
+    return _live(found, str(address))
+
+
+def _live(found: Located, ref: str) -> Located:
+    if found.expired:
+        raise CheckpointExpiredError(
+            f"checkpoint {ref} of thread {found.session!r} is over its time.",
+            hint="Give important checkpoints no ttl_seconds.",
+        )
+    return found
+
+
+async def ancestors(core: Core, id: bytes) -> AsyncIterator[Located]:
+    """A checkpoint and all that it follows, expired ones too."""
+    while True:
+        found = await core.backend.lineage(core.tenant, id, STRIDE)
+        for located in found[: STRIDE - 1]:
+            yield located
+        if len(found) < STRIDE:
+            return
+        id = found[-1].row.id
+
+
+async def _select(core: Core, address: Address) -> Located | None:
+    thread, agent, selector, value = address
+    if selector == "seq":
+        assert isinstance(value, int)
+        found = await core.backend.at(core.tenant, thread, value)
+        return found if found is None or agent in (None, found.agent) else None
+    if selector == "tag":
+        return await _tagged(core, address)
+    agent = agent or await only_agent(core, thread)
+    branch = str(value) if selector == "branch" else None
+    tip = await core.tip(thread, agent, branch)
+    if tip is None or selector in ("head", "branch"):
+        return tip
+    assert isinstance(value, int)
+    return await _on_the_line(core, tip, selector, value)
+
+
+async def _on_the_line(core: Core, tip: Located, selector: str, value: int) -> Located | None:
+    """Counting back, or looking for a step, among what is live on the line."""
+    back = 0
+    async for located in ancestors(core, tip.row.id):
+        if located.expired:
+            continue
+        if value == (back if selector == "back" else located.row.step):
+            return located
+        back += 1
+    return None
+
+
+async def _tagged(core: Core, address: Address) -> Located | None:
+    scope = Scope(core.tenant, address.thread, tag=str(address.value))
+    tag = (await core.backend.look(scope)).tag
+    if tag is None:
+        return None
+    found = (await core.backend.find(core.tenant, [tag.checkpoint])).get(tag.checkpoint)
+    return found if found is None or address.agent in (None, found.agent) else None
+
+
+async def outlined(core: Core, thread: str) -> Outline:
+    """A thread from inside; it must be there."""
+    outline = await core.backend.outline(core.tenant, thread)
+    if outline is None:
+        raise await _not_found(core, f"{refs.quote(thread)}@")
+    return outline
+
+
+async def only_agent(core: Core, thread: str) -> str:
+    """The agent of a thread that has one; which one to name if it has several."""
+    lanes = (await outlined(core, thread)).lanes
+    if len(lanes) == 1:
+        return lanes[0].agent
+    names = ", ".join(lane.agent for lane in lanes[:10])
+    if not lanes:
+        raise CheckpointNotFoundError(f"thread {thread!r} has no checkpoint yet.")
+    raise ValueError(
+        f"thread {thread!r} has {len(lanes)} agents: {names}. "
+        f"Name one: agent_id=..., or '{refs.quote(thread)}/{refs.quote(lanes[0].agent)}@'."
+    )
+
+
+async def _not_found(core: Core, ref: str, thread: str | None = None) -> CheckpointNotFoundError:
+    census = await core.backend.census(core.tenant)
+    age = (time.time_ns() // 1000 - census.created_at) / 1e6
+    created = "just now" if age < JUST_NOW else ago(age)
+    noun = "thread" if census.threads == 1 else "threads"
+    return CheckpointNotFoundError(
+        f"No checkpoint {ref!r} in {core.backend.url} "
+        f"(created {created}, {census.threads} {noun}).",
+        hint=await _hint(core, ref, thread, census.threads),
+    )
+
+
+async def _hint(core: Core, ref: str, thread: str | None, threads: int) -> str:
+    if not threads:
+        return "Started from another directory? Pass the path."
+    parsed = refs.parse(ref, thread)
+    if isinstance(parsed, Address):
+        outline = await core.backend.outline(core.tenant, parsed.thread)
+        if outline is not None:
+            return _neighbours(parsed, outline)
+    whole = ref.rpartition("@")[0] or ref
+    if await core.backend.outline(core.tenant, whole) is None:
+        return ""
+    return f"For the thread {whole!r} write '{refs.quote(whole)}@'."
+
+
+def _neighbours(address: Address, outline: Outline) -> str:
+    """What there is to choose from in place of what is not there."""
+    if address.selector == "tag":
+        names = {tag.name for tag in outline.tags}
+    elif address.selector == "branch":
+        names = {branch.name for branch, _ in outline.branches}
+    else:
+        return f"The newest checkpoint of the thread is @{outline.row.seq}."
+    shown = ", ".join(sorted(names)[:10]) or "none"
+    return f"What the thread has of that kind: {shown}."

@@ -1,0 +1,55 @@
+"""Watching a thread: its new checkpoints as they come, by looking again and again.
+
+The core does not sleep; the driver's `pause` does, in the way of its colour. Nothing is locked and
+nothing is held between two looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from lastgood.backend import Listing, Located
+from lastgood.commits import Scope
+from lastgood.core import Core
+from lastgood.driver import Driver
+from lastgood.model import Header
+
+EVERY = 0.1
+"""Seconds between two looks at a thread in which nothing happens."""
+PAGE = 256
+
+
+async def watch(
+    core: Core, driver: Driver, thread: str, agent: str | None, after: int | None
+) -> AsyncIterator[Header]:
+    """Headers in the order of seq, from `after` on or from now on."""
+    key, seen = await driver.run(_newest(core, thread))
+    seen = seen if after is None else after
+    while True:
+        now, newest = await driver.run(_newest(core, thread))
+        if now not in (key, 0):
+            key, seen = now, 0 if key else min(seen, newest)  # it was deleted, and began anew
+        if now and newest > seen:
+            found = await driver.run(_since(core, thread, agent, seen))
+            for located in found:
+                yield core.header(located)
+            seen = max(newest, found[-1].row.seq if found else 0)
+        else:
+            await driver.pause(EVERY)
+
+
+async def _newest(core: Core, thread: str) -> tuple[int, int]:
+    """Which incarnation of a thread is there, and how far it is; zeros if none is."""
+    row = (await core.backend.look(Scope(core.tenant, thread))).live
+    return (row.thread, row.seq) if row else (0, 0)
+
+
+async def _since(core: Core, thread: str, agent: str | None, seen: int) -> list[Located]:
+    found: list[Located] = []
+    listing = Listing(thread, agent, above=seen, limit=PAGE)
+    while True:
+        page = await core.backend.history(core.tenant, listing)
+        found += page
+        if len(page) < PAGE:
+            return found[::-1]
+        listing = listing._replace(before=page[-1].row.seq)
