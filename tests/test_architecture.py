@@ -28,11 +28,12 @@ PACKAGE = "lastgood"
 LAYERS = {
     "values": "errors ids model paths refs",
     "algorithms": """arguments building checkpoints codec commits editing integrity manifest
-        move_rules pages removal_rules rows rules run_rules splitting thread_rules tree""",
+        move_rules pages removal_rules rows rules run_rules splitting thread_rules
+        tracing tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
     "operations": """blocking_runs client core listing looking moves moving opening operations
-        resolving runs watching""",
+        resolving runs searching watching""",
     "front": "__init__",
     "edges": "cli testing",
 }

@@ -20,13 +20,25 @@ from lastgood.errors import (
     ThreadDeletedError,
     TransientStorageError,
 )
-from lastgood.model import BranchInfo, Framework, Gap, Header, Move, Page, ThreadInfo
+from lastgood.model import (
+    Bisection,
+    Blame,
+    BranchInfo,
+    Framework,
+    Gap,
+    Header,
+    Move,
+    Page,
+    ThreadInfo,
+)
 from lastgood.runs import Run
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BackendConnectionError",
+    "Bisection",
+    "Blame",
     "BlockingClient",
     "BlockingRun",
     "BranchInfo",

@@ -362,6 +362,8 @@ class BlockingClient(Opener):
     tags = blocking(Client.tags)
     tag = blocking(Client.tag)
     untag = blocking(Client.untag)
+    blame = blocking(Client.blame)
+    bisect = blocking(Client.bisect)
     fork = blocking(Client.fork)
     rewind = blocking(Client.rewind)
     undo = blocking(Client.undo)

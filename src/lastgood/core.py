@@ -267,14 +267,18 @@ class Core:
         return found
 
     async def _fetch(self, row: CheckpointRow) -> Stored:
+        sketch = await self.sketch(row)
+        return sketch._replace(tree=await self._fill(sketch.tree, row, sketch.slots))
+
+    async def sketch(self, row: CheckpointRow) -> Stored:
+        """The tree of a checkpoint without its pages: small, and not verified by its hash."""
         slots = read_slots(row.slots)
         node, is_skeleton = manifest.read(row.manifest)
         if not is_skeleton:
-            return Stored(await self._fill(node, row, slots), slots)
+            return Stored(node, slots)
         skeleton = await self._fill(node, row, slots)
         assert isinstance(skeleton, tree.Sequence)
-        whole = await self._fill(manifest.read_skeleton(skeleton), row, slots)
-        return Stored(whole, slots, skeleton)
+        return Stored(manifest.read_skeleton(skeleton), slots, skeleton)
 
     async def _fill(self, node: Node, row: CheckpointRow, slots: tuple[manifest.Slot, ...]) -> Node:
         wanted = [

@@ -6,13 +6,23 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from lastgood import arguments, listing, moving, operations, resolving, watching
+from lastgood import arguments, listing, moving, operations, resolving, searching, watching
 from lastgood.backend import Listing, Sort, ThreadEntry, ThreadListing
 from lastgood.checkpoints import Checkpoint
 from lastgood.core import Core
 from lastgood.driver import Driver
 from lastgood.ids import check_name, read_id
-from lastgood.model import BranchInfo, Gap, Header, Page, ThreadInfo, micros
+from lastgood.model import (
+    Bisection,
+    Blame,
+    BranchInfo,
+    Gap,
+    Header,
+    Page,
+    ThreadInfo,
+    micros,
+)
+from lastgood.searching import Predicate
 
 
 class Looking:
@@ -140,6 +150,25 @@ class Looking:
         """Take a tag away; False if it is not there. The checkpoint stays."""
         thread, tag = check_name(session_id, "session_id"), check_name(name, "name")
         return await self._driver.run(moving.untag(self._core, thread, tag))
+
+    async def blame(self, ref: str, path: str) -> Blame:
+        """The step that brought in the value at a path (`messages[3].text`), going back from a ref.
+
+        Elements are followed when others are inserted or removed before them. Raises KeyError for
+        a path that is not there.
+        """
+        return await searching.blame(self._core, self._driver, ref, path)
+
+    async def bisect(
+        self, session_id: str, predicate: Predicate, *, agent_id: str | None = None
+    ) -> Bisection:
+        """The first checkpoint of the current line at which `predicate(checkpoint)` holds.
+
+        Looks at few states (their number grows with the logarithm of the line's length). Assumes
+        that the predicate flips once; tries some more places, and says so when it did not.
+        """
+        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        return await searching.bisect(self._core, self._driver, thread, agent, predicate)
 
     def watch(
         self, session_id: str, *, agent_id: str | None = None, after: int | None = None

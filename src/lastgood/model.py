@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from lastgood.refs import short_name
 
@@ -179,6 +179,54 @@ class Move:
         if self.left == self.branch:
             return f"{lane} stays on {self.branch}{at}."
         return f"{lane} is on {self.branch}{at}; {self.left} stays as it was. undo() goes back."
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Which step brought a value in."""
+
+    path: str
+    value: Any
+    header: Header
+    """The first checkpoint of the line that has it, from then until the one that was asked."""
+    before: Header | None
+    """The checkpoint before, which does not have it; None if there is none."""
+    path_then: str
+    """Where it stood then, which differs if list elements moved since."""
+
+    def __str__(self) -> str:
+        at = self.header
+        step = at.step_name or f"step {at.step_index}"
+        when = f"{at.created_at:%Y-%m-%d %H:%M:%S}"
+        return f"{self.path} came in with {at.name} ({step}, {at.agent_id}, {at.branch}, {when})."
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """Where a predicate began to hold on the current line."""
+
+    first: Header | None
+    """The first checkpoint at which it holds; None if it holds at none that was tried."""
+    before: Header | None
+    """The checkpoint before that one."""
+    tested: int
+    """How many states were looked at."""
+    flips: tuple[Header, ...] = ()
+    """Every place at which the answer was seen to change; one, unless it flipped back."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether it was seen to flip at most once; if not, `first` is only one of several."""
+        return len(self.flips) <= 1
+
+    def __str__(self) -> str:
+        if self.first is None:
+            return f"It holds at none of the {self.tested} checkpoints that were tried."
+        text = f"It holds from {self.first.name} on ({self.tested} states were looked at)."
+        if self.certain:
+            return text
+        places = ", ".join(flip.name for flip in self.flips)
+        return f"{text} But it does not flip once: it changes at {places}."
 
 
 def moment(micros: int) -> datetime:

@@ -26,6 +26,7 @@ from lastgood.testing import (
     processes,
     removal,
     run_cases,
+    searches,
     tenancy,
 )
 from lastgood.testing.cases import CASES, Case
@@ -49,6 +50,7 @@ TOPICS = (
     processes,
     removal,
     run_cases,
+    searches,
     tenancy,
 )
 
