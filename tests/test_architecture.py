@@ -27,13 +27,13 @@ PACKAGE = "lastgood"
 # all its modules. `__init__` is the front: what users import, above all operations.
 LAYERS = {
     "values": "errors ids model paths refs",
-    "algorithms": """arguments building checkpoints codec commits editing integrity manifest
+    "algorithms": """arguments building checkpoints codec commits editing filling integrity manifest
         move_rules pages removal_rules rows rules run_rules splitting thread_rules
         tracing tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
-    "operations": """blocking_runs client core listing looking moves moving opening operations
-        resolving runs searching watching""",
+    "operations": """blocking_runs client core headers listing looking moves moving opening
+        operations resolving runs searching watching""",
     "front": "__init__",
     "edges": "cli testing",
 }

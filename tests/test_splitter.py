@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lastgood import manifest, tree
 from lastgood.building import build, grafted
 from lastgood.codec import Codec
+from lastgood.filling import Filling
 from lastgood.manifest import Slot, Spot, Stored
 from lastgood.pages import SLICE
 from lastgood.splitting import addition, rebased, split
@@ -65,20 +66,22 @@ class Shop:
         self.streams += 1
         return slot._replace(stream=self.streams)
 
-    def load(self, data: bytes, slots: tuple[Slot, ...]) -> Stored:
+    def load(self, data: bytes, slots: tuple[Slot, ...], near: Stored | None = None) -> Stored:
         node, is_skeleton = manifest.read(data)
         if not is_skeleton:
-            return Stored(self._filled(node, slots), slots)
-        skeleton = self._filled(node, slots)
+            return Stored(self._filled(node, slots, near), slots)
+        skeleton = self._filled(node, slots, None)
         assert isinstance(skeleton, tree.Sequence)
-        return Stored(self._filled(manifest.read_skeleton(skeleton), slots), slots, skeleton)
+        whole = self._filled(manifest.read_skeleton(skeleton), slots, near)
+        return Stored(whole, slots, skeleton)
 
-    def _filled(self, node: Node, slots: tuple[Slot, ...]) -> Node:
+    def _filled(self, node: Node, slots: tuple[Slot, ...], near: Stored | None) -> Node:
+        filling = Filling(node, slots, near)
         ranges = [
-            [self.pages[Spot(slots[slot].stream, first + i)] for i in range(length)]
-            for slot, first, length in tree.extents(node)
+            [self.pages[Spot(slots[e.slot].stream, e.first + i)] for i in range(e.length)]
+            for e in filling.wanted()
         ]
-        return tree.filled(node, iter(ranges))
+        return filling.filled(iter(ranges))
 
 
 def made(value: Any, base: Node | None = None) -> Node:
@@ -104,10 +107,11 @@ def play(versions: list[Any], *, forget: int = 5) -> list[int]:
         rows.append((data, slots, alone.hash))
         costs.append(cost)
         base = shop.load(data, slots) if number % forget == forget - 1 else stored
+    near: Stored | None = None
     for value, (data, slots, digest) in zip(versions, rows, strict=True):
-        loaded = shop.load(data, slots).tree
-        assert loaded.hash == digest
-        assert CODEC.pack(build(CODEC, loaded)) == CODEC.pack(value)
+        for loaded in (shop.load(data, slots), near := shop.load(data, slots, near)):
+            assert loaded.tree.hash == digest
+            assert CODEC.pack(build(CODEC, loaded.tree)) == CODEC.pack(value)
     return costs
 
 

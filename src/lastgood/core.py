@@ -21,7 +21,6 @@ from lastgood.checkpoints import (
     pack_losses,
     pack_mapping,
     read_losses,
-    read_mapping,
 )
 from lastgood.codec import Codec, Dropped, Encoder, Loss
 from lastgood.commits import Scope, Writes
@@ -32,16 +31,16 @@ from lastgood.errors import (
     LastgoodError,
     SerializationError,
 )
-from lastgood.ids import new_id, read_id, show_id
+from lastgood.filling import Filling
+from lastgood.headers import header_of
+from lastgood.ids import new_id, read_id
 from lastgood.manifest import Spot, Stored
 from lastgood.model import (
     DEFAULT_TENANT,
-    SCHEMA_VERSION,
     Framework,
     Header,
     Sentinel,
     micros,
-    moment,
 )
 from lastgood.rows import CheckpointRow, read_slots
 from lastgood.rules import Draft, Save
@@ -252,12 +251,15 @@ class Core:
 
     # loading
 
-    async def stored(self, row: CheckpointRow) -> Stored:
-        """The tree of a checkpoint with all its pages: cached, or read and verified."""
+    async def stored(self, row: CheckpointRow, near: Stored | None = None) -> Stored:
+        """The tree of a checkpoint with all its pages: cached, or read and verified.
+
+        What it shares with the front of a `near` one is not read and hashed again.
+        """
         known = self.cache.get(row.id)
         if known is not None and known.tree.hash == row.root:
             return known
-        found = await self._fetch(row)
+        found = await self._fetch(row, near)
         if found.tree.hash != row.root:
             raise CheckpointIntegrityError(
                 f"checkpoint {row.label}: the stored state differs from the one that was saved.",
@@ -266,9 +268,9 @@ class Core:
         self.cache.put(row.id, found)
         return found
 
-    async def _fetch(self, row: CheckpointRow) -> Stored:
+    async def _fetch(self, row: CheckpointRow, near: Stored | None) -> Stored:
         sketch = await self.sketch(row)
-        return sketch._replace(tree=await self._fill(sketch.tree, row, sketch.slots))
+        return sketch._replace(tree=await self._fill(sketch.tree, row, sketch.slots, near))
 
     async def sketch(self, row: CheckpointRow) -> Stored:
         """The tree of a checkpoint without its pages: small, and not verified by its hash."""
@@ -280,18 +282,23 @@ class Core:
         assert isinstance(skeleton, tree.Sequence)
         return Stored(manifest.read_skeleton(skeleton), slots, skeleton)
 
-    async def _fill(self, node: Node, row: CheckpointRow, slots: tuple[manifest.Slot, ...]) -> Node:
+    async def _fill(
+        self,
+        node: Node,
+        row: CheckpointRow,
+        slots: tuple[manifest.Slot, ...],
+        near: Stored | None = None,
+    ) -> Node:
+        filling = Filling(node, slots, near)
         wanted = [
             Extents(Spot(slots[extent.slot].stream, extent.first), extent.length)
-            for extent in tree.extents(node)
+            for extent in filling.wanted()
         ]
-        if not wanted:
-            return node
-        found = await self.backend.parts(wanted)
+        found = await self.backend.parts(wanted) if wanted else []
         for extent, pages in zip(wanted, found, strict=True):
             if len(pages) != extent.length:
                 raise await self._lost(row, extent, extent.length - len(pages))
-        return tree.filled(node, iter(found))
+        return filling.filled(iter(found))
 
     async def _lost(self, row: CheckpointRow, extent: Extents, count: int) -> LastgoodError:
         """Parts are not there: the checkpoint was removed meanwhile, or they are damaged."""
@@ -302,9 +309,11 @@ class Core:
             f"(stream {extent.first.stream}, from {extent.first.number} on)."
         )
 
-    async def load(self, located: Located, *, verify: bool = True) -> Loaded:
+    async def load(
+        self, located: Located, *, verify: bool = True, near: Stored | None = None
+    ) -> Loaded:
         """All that a checkpoint is built from, verified."""
-        stored = await self.stored(located.row)
+        stored = await self.stored(located.row, near)
         if verify:
             self._verify(located)
         return Loaded(located, stored)
@@ -325,30 +334,7 @@ class Core:
 
     def header(self, located: Located) -> Header:
         """Everything but the state."""
-        row = located.row
-        return Header(
-            checkpoint_id=row.label,
-            agent_id=located.agent,
-            session_id=located.session,
-            parent_id=show_id(row.parent) if row.parent else None,
-            framework=row.framework,
-            schema_version=SCHEMA_VERSION,
-            step_index=row.step,
-            step_name=row.step_name,
-            agent_context=read_mapping(self.codec, row.context),
-            metadata=read_mapping(self.codec, row.metadata),
-            created_at=moment(row.created_at),
-            ttl_seconds=row.ttl,
-            expires_at=moment(row.expires_at) if row.expires_at is not None else None,
-            checksum=row.checksum(located.agent).hex(),
-            handoff_target=row.target,
-            handoff_schema=row.schema,
-            seq=row.seq,
-            branch=row.branch,
-            size=row.size,
-            digest=row.digest.hex(),
-            losses=read_losses(row.losses),
-        )
+        return header_of(located, self.codec)
 
     async def tip(self, thread: str, agent: str, branch: str | None = None) -> Located | None:
         """The head of a lane's current branch or of the one named, or what it reads as."""

@@ -34,10 +34,10 @@ async def log(
         rows = await driver.run(page)
         for located in rows:
             header = core.header(located)
-            if has_all(header.metadata, metadata):
+            if not metadata or has_all(header.metadata, metadata):
                 kept.append(header)
                 if len(kept) == listing.limit:
-                    return Page(kept, str(header.seq))
+                    return Page(kept, str(located.row.seq))
         if len(rows) < listing.limit:
             return Page(kept)
         before = rows[-1].row.seq

@@ -5,11 +5,11 @@ Nothing here reads or writes; stdlib only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from lastgood.refs import short_name
 
@@ -57,8 +57,29 @@ class Loss:
     reason: str
 
 
+class Later:
+    """A value object whose fields may be computed when they are first asked for."""
+
+    __slots__ = ("_source",)
+    _source: Callable[[str], object]
+
+    @classmethod
+    def later(cls, source: Callable[[str], object]) -> Self:
+        """One that asks `source` for each field by its name, once."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "_source", source)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in type(self).__dataclass_fields__:  # type: ignore[attr-defined]
+            raise AttributeError(f"a {type(self).__name__} has no {name!r}", name=name, obj=self)
+        value = self._source(name)
+        object.__setattr__(self, name, value)
+        return value
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Header:
+class Header(Later):
     """Everything about a checkpoint except its state; listing headers never loads states."""
 
     checkpoint_id: str

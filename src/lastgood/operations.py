@@ -68,8 +68,11 @@ async def handoff(
 
 async def timeline(core: Core, listing: Listing) -> list[Loaded]:
     """Checkpoints with their states, newest first."""
-    rows = await core.backend.history(core.tenant, listing)
-    return [await core.load(located) for located in rows]
+    found: list[Loaded] = []
+    for row in reversed(await core.backend.history(core.tenant, listing)):
+        near = found[-1].stored if found else None
+        found.append(await core.load(row, near=near))
+    return found[::-1]
 
 
 async def expire(core: Core, ref: str) -> bool:

@@ -17,7 +17,7 @@ from lastgood.refs import Address
 from lastgood.thread_rules import ago
 
 JUST_NOW = 60.0
-STRIDE = 256
+FIRST, STRIDE = 8, 256
 """How many ancestors are read at a time."""
 
 
@@ -57,14 +57,15 @@ def _live(found: Located, ref: str) -> Located:
 
 
 async def ancestors(core: Core, id: bytes) -> AsyncIterator[Located]:
-    """A checkpoint and all that it follows, expired ones too."""
+    """A checkpoint and all that it follows, expired ones too; few at first, then more at a time."""
+    stride = FIRST
     while True:
-        found = await core.backend.lineage(core.tenant, id, STRIDE)
-        for located in found[: STRIDE - 1]:
+        found = await core.backend.lineage(core.tenant, id, stride)
+        for located in found[: stride - 1]:
             yield located
-        if len(found) < STRIDE:
+        if len(found) < stride:
             return
-        id = found[-1].row.id
+        id, stride = found[-1].row.id, min(2 * stride, STRIDE)
 
 
 async def _select(core: Core, address: Address) -> Located | None:
@@ -75,7 +76,8 @@ async def _select(core: Core, address: Address) -> Located | None:
         return found if found is None or agent in (None, found.agent) else None
     if selector == "tag":
         return await _tagged(core, address)
-    agent = agent or await only_agent(core, thread)
+    if agent is None:
+        agent = await only_agent(core, thread)
     branch = str(value) if selector == "branch" else None
     tip = await core.tip(thread, agent, branch)
     if tip is None or selector in ("head", "branch"):

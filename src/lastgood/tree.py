@@ -13,13 +13,13 @@ alone, never on how earlier versions were cut, so it is the same on every backen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from lastgood import pages
 from lastgood.codec import Family
-from lastgood.pages import Chunk, Cut
+from lastgood.pages import Chunk
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -192,31 +192,3 @@ def detached(node: Node) -> Node:
             nested=tuple(map(detached, node.nested)),
         )
     return node
-
-
-def extents(node: Node) -> Iterator[Extent]:
-    """Every stored range that a tree needs, in the order in which `filled` wants them."""
-    if isinstance(node, Fields):
-        for child in node.children.values():
-            yield from extents(child)
-    elif isinstance(node, Sequence):
-        yield from (place for place in node.places if isinstance(place, Extent))
-        for child in node.nested:
-            yield from extents(child)
-
-
-def filled(node: Node, ranges: Iterator[list[bytes]]) -> Node:
-    """The tree with its pages read in; `ranges` follows the order of `extents`."""
-    if isinstance(node, Fields):
-        return replace(node, children={k: filled(c, ranges) for k, c in node.children.items()})
-    if not isinstance(node, Sequence):
-        return node
-    chunks = tuple(
-        Chunk(b"".join(found), Cut(tuple(map(len, found))))
-        for found in (next(ranges) for _ in node.places)
-    )
-    running = hashlib.sha256()
-    for chunk in chunks:
-        running.update(chunk.data)
-    nested = tuple(filled(child, ranges) for child in node.nested)
-    return replace(node, chunks=chunks, running=running, nested=nested)

@@ -176,7 +176,7 @@ class _Names:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._known: dict[int, tuple[ThreadRow, dict[int, str]]] = {}
+        self._known: dict[int, tuple[str, dict[int, str], int]] = {}
 
     def located(self, row: CheckpointRow) -> Located:
         if row.thread not in self._known:
@@ -184,12 +184,12 @@ class _Names:
             if thread is None:
                 raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
             lanes = self._tables.lanes(row.thread)
-            self._known[row.thread] = thread, {lane.number: lane.agent for lane in lanes}
-        thread, agents = self._known[row.thread]
+            agents = {lane.number: lane.agent for lane in lanes}
+            self._known[row.thread] = thread.name, agents, self._tables.now_in(thread)
+        name, agents, now = self._known[row.thread]
         if row.lane not in agents:
             raise CheckpointIntegrityError(f"the lane of checkpoint {row.label} is missing.")
-        expired = row.expired(self._tables.now_in(thread))
-        return Located(row, thread.name, agents[row.lane], expired)
+        return Located(row, name, agents[row.lane], row.expired(now))
 
 
 def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> bool:

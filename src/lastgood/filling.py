@@ -1,0 +1,97 @@
+"""Reading the pages of a tree: which ranges to ask for, and the tree with them read in.
+
+A tree that another one grew out of spares reading and hashing what both begin with: its pages are
+in memory, and its running hash goes on where it stopped. Pure: the ranges are read by the core.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lastgood import pages
+from lastgood.manifest import Slot, Stored
+from lastgood.pages import Chunk, Cut
+from lastgood.tree import Extent, Fields, Node, Sequence
+
+
+class Filling:
+    """One tree on its way: `wanted` names what to read, `filled` takes it in the same order."""
+
+    def __init__(self, node: Node, slots: tuple[Slot, ...], near: Stored | None = None) -> None:
+        self._node = node
+        self._slots = slots
+        self._near_slots = near.slots if near else ()
+        self._near = {self._start(base): base for base in _sequences(near.tree)} if near else {}
+
+    def _start(self, node: Sequence) -> tuple[int, int]:
+        first = node.places[0] if node.places else None
+        if not isinstance(first, Extent):
+            return 0, 0
+        return self._near_slots[first.slot].stream, first.first
+
+    def wanted(self) -> list[Extent]:
+        """The ranges to read."""
+        return [place for node in _sequences(self._node) for place in self._rest(node)[1]]
+
+    def filled(self, ranges: Iterator[list[bytes]]) -> Node:
+        """The tree with its pages."""
+        return self._filled(self._node, ranges)
+
+    def _filled(self, node: Node, ranges: Iterator[list[bytes]]) -> Node:
+        if isinstance(node, Fields):
+            below = {key: self._filled(child, ranges) for key, child in node.children.items()}
+            return replace(node, children=below)
+        if not isinstance(node, Sequence):
+            return node
+        base, rest = self._rest(node)
+        chunks = base.chunks if base else ()
+        running = base.running.copy() if base else hashlib.sha256()
+        for found in (next(ranges) for _ in rest):
+            data = b"".join(found)
+            running.update(data)
+            chunks = _joined(chunks, Chunk(data, Cut(tuple(map(len, found)))), grows=bool(base))
+        nested = tuple(self._filled(child, ranges) for child in node.nested)
+        return replace(node, chunks=chunks, running=running, nested=nested)
+
+    def _rest(self, node: Sequence) -> tuple[Sequence | None, list[Extent]]:
+        """A sequence whose pages all stand at the front of this one, and what comes after them."""
+        places = [place for place in node.places if isinstance(place, Extent)]
+        if not places:
+            return None, places
+        base = self._near.get((self._slots[places[0].slot].stream, places[0].first))
+        after = _after(base, self._near_slots, places, self._slots) if base else None
+        return (None, places) if after is None else (base, after)
+
+
+def _joined(chunks: tuple[Chunk, ...], chunk: Chunk, *, grows: bool) -> tuple[Chunk, ...]:
+    return pages.grown(chunks, *chunk) if grows else (*chunks, chunk)
+
+
+def _sequences(node: Node) -> Iterator[Sequence]:
+    if isinstance(node, Fields):
+        for child in node.children.values():
+            yield from _sequences(child)
+    elif isinstance(node, Sequence):
+        yield node
+        for child in node.nested:
+            yield from _sequences(child)
+
+
+def _after(
+    base: Sequence, base_slots: tuple[Slot, ...], places: list[Extent], slots: tuple[Slot, ...]
+) -> list[Extent] | None:
+    """What is left of places after those of a base; None if they do not begin with them."""
+    rest = list(places)
+    for place in base.places:
+        if not isinstance(place, Extent) or not rest:
+            return None
+        here = rest.pop(0)
+        same = (slots[here.slot].stream, here.first) == (base_slots[place.slot].stream, place.first)
+        if not same or here.length < place.length:
+            return None
+        if here.length > place.length:
+            left = here.length - place.length
+            rest.insert(0, here._replace(first=here.first + place.length, length=left))
+    return rest
