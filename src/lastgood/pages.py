@@ -10,7 +10,7 @@ recurs at an element boundary ends at an element boundary too; that makes compar
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -67,13 +67,15 @@ class New(NamedTuple):
 Match = Keep | New
 
 
-def pages_of(chunks: Sequence[Chunk]) -> Iterator[bytes]:
+def pages_of(chunks: Sequence[Chunk]) -> list[bytes]:
     """Every page of a body, in order."""
+    found = []
     for data, cut in chunks:
         start = 0
         for size in cut.sizes:
-            yield data[start : start + size]
+            found.append(data[start : start + size])
             start += size
+    return found
 
 
 def count_pages(chunks: Sequence[Chunk]) -> int:
@@ -84,6 +86,11 @@ def count_pages(chunks: Sequence[Chunk]) -> int:
 def joined(chunks: Sequence[Chunk]) -> bytes:
     """The whole body."""
     return chunks[0].data if len(chunks) == 1 else b"".join(chunk.data for chunk in chunks)
+
+
+def whole_cut(chunks: Sequence[Chunk]) -> Cut:
+    """How the whole body is cut."""
+    return chunks[0].cut if len(chunks) == 1 else sum((chunk.cut for chunk in chunks), Cut())
 
 
 def grown(chunks: tuple[Chunk, ...], data: bytes, cut: Cut) -> tuple[Chunk, ...]:
@@ -134,7 +141,7 @@ def common_prefix(base: Sequence[Chunk], body: bytes) -> tuple[int, int]:
 def match_text(base: Sequence[Chunk], body: bytes) -> list[Match]:
     """Reuse the pages at both ends of a text; what lies between is cut anew."""
     offset, kept = common_prefix(base, body)
-    pages = list(pages_of(base))
+    pages = pages_of(base)
     end, tail = len(body), len(pages)
     while tail > kept and end - len(pages[tail - 1]) >= offset:
         page = pages[tail - 1]
@@ -218,12 +225,12 @@ class _Resync:
     """Walks a body past the first difference and picks up known pages again."""
 
     def __init__(self, base: Sequence[Chunk], body: bytes, skip: Skip) -> None:
-        self.pages = list(pages_of(base))
+        self.pages = pages_of(base)
         self.body = body
         self.by_first: dict[bytes, list[int]] = {}
         firsts = _first_elements(base, skip)
-        for number, page in enumerate(self.pages):
-            self.by_first.setdefault(page[: next(firsts)], []).append(number)
+        for number, (page, first) in enumerate(zip(self.pages, firsts, strict=True)):
+            self.by_first.setdefault(page[:first], []).append(number)
 
     def scan(self, offset: int, lengths: Sequence[int], expected: int) -> list[Match]:
         """Match from an element boundary on; `expected` is the base page that would come next."""
@@ -250,7 +257,9 @@ class _Resync:
         return found
 
     def _find(self, offset: int, length: int, expected: int) -> int | None:
-        candidates = self.by_first.get(self.body[offset : offset + length], [])
+        candidates = self.by_first.get(self.body[offset : offset + length])
+        if candidates is None:
+            return None
         start = bisect_left(candidates, expected)
         for page in (*candidates[start : start + TIES], *candidates[:start][:TIES]):
             if self.body.startswith(self.pages[page], offset):
@@ -258,13 +267,12 @@ class _Resync:
         return None
 
 
-def _first_elements(base: Sequence[Chunk], skip: Skip) -> Iterator[int]:
+def _first_elements(base: Sequence[Chunk], skip: Skip) -> list[int]:
     """The length of the first element of every page."""
+    found: list[int] = []
     for chunk in base:
-        if chunk.cut.firsts:
-            yield from chunk.cut.firsts
-        else:
-            yield from (skip(page, 0) for page in pages_of((chunk,)))
+        found += chunk.cut.firsts or [skip(page, 0) for page in pages_of((chunk,))]
+    return found
 
 
 def _add_page(found: list[Match], page: int) -> None:

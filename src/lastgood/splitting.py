@@ -26,6 +26,7 @@ FIELDS = 64
 
 Path = tuple[object, ...]
 _KEYS = Codec()
+_TAKEN_APART = (Fields, Sequence)
 
 
 class _Site(NamedTuple):
@@ -44,7 +45,7 @@ def split(
     encoder: Encoder, value: object, base: Node | None = None, path: Path = ()
 ) -> Node | Dropped:
     """Make the tree of a value; `Dropped` if policy says so and the value cannot be kept."""
-    if type(value) is not list and not isinstance(base, Fields | Sequence):
+    if type(value) is not list and not isinstance(base, _TAKEN_APART):
         leaf = _leaf(encoder, value, path)
         if leaf is not None:
             return base if base == leaf else leaf  # the base's hash is computed already
@@ -69,6 +70,7 @@ def _fields(site: _Site) -> Node | Dropped:
     """Go down by key. A base that was taken apart spares packing the whole to see its size."""
     old = site.base.children if isinstance(site.base, Fields) else {}
     children: dict[bytes, Node] = {}
+    size = 0
     for key, item in site.shape.content:
         name = _short_name(key) if type(key) is str else site.encoder.pack(key, site.path)
         if isinstance(name, Dropped):
@@ -78,7 +80,8 @@ def _fields(site: _Site) -> Node | Dropped:
         child = split(site.encoder, item, old.get(name), (*site.path, key))
         if not isinstance(child, Dropped):
             children[name] = child
-    if sum(len(name) + child.size for name, child in children.items()) <= INLINE:
+            size += len(name) + child.size
+    if size <= INLINE:
         leaf = _leaf(site.encoder, site.value, site.path)
         if leaf is not None:
             return leaf
@@ -129,7 +132,7 @@ def _below(encoded: list[bytes], limit: int) -> bool:
 def _laid_out(site: _Site, encoded: list[bytes]) -> tuple[Sequence, list[int]]:
     """The sequence of encoded elements, and which of them are new."""
     node, new = from_elements(site.shape, encoded, site.known)
-    if all(len(encoded[index]) <= SLICE for index in new):
+    if not any([len(encoded[index]) > SLICE for index in new]):
         return node, new
     tokens = list(encoded)
     nested = _take_apart(site, tokens)
@@ -218,13 +221,14 @@ def _sequence(
         new = [match for match in matches if isinstance(match, New)]
         tail, cut = (body[new[0].start :], new[0].cut) if new else (b"", Cut())
         return grown(known, shape, count, tail, cut, nested, known.binary)
+    chunks, places = _arranged(matches, body, known)
     return Sequence(
         family=shape.family,
         kind=shape.kind,
         extra=shape.extra,
         count=count,
-        chunks=_chunks(matches, body, known),
-        places=_places(matches, body, known),
+        chunks=chunks,
+        places=places,
         running=hashlib.sha256(body),
         home=known.home if known else None,
         nested=nested,
@@ -232,8 +236,9 @@ def _sequence(
 
 
 def _is_append(matches: list[Match], known: Sequence) -> bool:
-    whole = Keep(0, pages.count_pages(known.chunks))
-    return matches[:1] == [whole] and all(isinstance(match, New) for match in matches[1:])
+    if not matches or matches[0] != Keep(0, pages.count_pages(known.chunks)):
+        return False
+    return all(isinstance(match, New) for match in matches[1:])
 
 
 def grown(
@@ -251,7 +256,7 @@ def grown(
         running = running.copy()
         running.update(tail)
         chunks = pages.grown(chunks, tail, cut)
-        places = (*places, Fresh(tuple(pages.pages_of((Chunk(tail, cut),)))))
+        places = (*places, Fresh(tuple(pages.pages_of([Chunk(tail, cut)]))))
     return Sequence(
         shape.family,
         shape.kind,
@@ -266,32 +271,27 @@ def grown(
     )
 
 
-def _chunks(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[Chunk, ...]:
-    old = sum((chunk.cut for chunk in known.chunks), Cut()) if known else Cut()
+def _arranged(
+    matches: list[Match], body: bytes, known: Sequence | None
+) -> tuple[tuple[Chunk, ...], tuple[Place, ...]]:
+    """The body in chunks, and where each of its pages is."""
+    old = pages.whole_cut(known.chunks) if known else Cut()
     chunks: tuple[Chunk, ...] = ()
+    places: list[Place] = []
     offset = 0
     for match in matches:
         if isinstance(match, Keep):
+            assert known is not None, "only a base has pages to keep"
             end = match.first + match.length
             cut = Cut(old.sizes[match.first : end], old.firsts[match.first : end])
+            places.extend(cut_places(known.places, match.first, match.length))
         else:
             cut = match.cut
+            places.append(Fresh(tuple(pages.pages_of([Chunk(body[match.start : match.end], cut)]))))
         end = offset + sum(cut.sizes)
         chunks = pages.grown(chunks, body[offset:end], cut)
         offset = end
-    return chunks
-
-
-def _places(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[Place, ...]:
-    found: list[Place] = []
-    for match in matches:
-        if isinstance(match, Keep):
-            assert known is not None, "only a base has pages to keep"
-            found.extend(cut_places(known.places, match.first, match.length))
-        else:
-            chunk = Chunk(body[match.start : match.end], match.cut)
-            found.append(Fresh(tuple(pages.pages_of((chunk,)))))
-    return tuple(found)
+    return chunks, tuple(places)
 
 
 class Addition(NamedTuple):

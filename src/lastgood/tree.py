@@ -68,7 +68,7 @@ class Leaf:
     def hash(self) -> bytes:
         return hashlib.sha256(self.data + b"L").digest()
 
-    @Lazy
+    @property
     def size(self) -> int:
         return len(self.data)
 
@@ -83,19 +83,19 @@ class Fields:
 
     @Lazy
     def hash(self) -> bytes:
-        pairs = b"".join(_framed(key) + node.hash for key, node in self.children.items())
+        pairs = b"".join([_framed(key) + node.hash for key, node in self.children.items()])
         return hashlib.sha256(
             pairs + _trailer(len(self.children), self.kind, self.extra, b"F")
         ).digest()
 
     @Lazy
     def size(self) -> int:
-        return sum(len(key) + node.size for key, node in self.children.items()) + len(self.extra)
+        return sum([len(key) + node.size for key, node in self.children.items()], len(self.extra))
 
     @Lazy
     def fresh(self) -> bool:
         """Whether anything below is not stored yet."""
-        return any(node.fresh for node in self.children.values())
+        return any([node.fresh for node in self.children.values()])
 
 
 @dataclass(frozen=True)
@@ -123,17 +123,17 @@ class Sequence:
     @Lazy
     def own_size(self) -> int:
         """Bytes of its own pages."""
-        return sum(len(chunk.data) for chunk in self.chunks)
+        return sum([len(chunk.data) for chunk in self.chunks])
 
     @Lazy
     def size(self) -> int:
-        return self.own_size + sum(node.size for node in self.nested)
+        return sum([node.size for node in self.nested], self.own_size)
 
     @Lazy
     def fresh(self) -> bool:
         """Whether any of its pages, or of the nodes in it, is not stored yet."""
-        return any(isinstance(place, Fresh) for place in self.places) or any(
-            node.fresh for node in self.nested
+        return any([isinstance(place, Fresh) for place in self.places]) or any(
+            [node.fresh for node in self.nested]
         )
 
 
