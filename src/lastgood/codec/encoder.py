@@ -64,7 +64,7 @@ class Encoder:
     def pack(self, value: object, path: Steps = ()) -> bytes | Dropped:
         """The bytes of a value, or DROPPED when policy says so and it cannot be kept."""
         try:
-            return self._whole(value, path)
+            return self._native.pack(value) or self._walker.pack(value, path)
         except SerializationError as error:
             self._walker.lose(error, value)
             return DROPPED
@@ -95,7 +95,7 @@ class Encoder:
         """What the elements (or items) at some positions are made of."""
         values = [content[position] for position in positions]
         if items:
-            values = list(chain.from_iterable(values))
+            values = list(map(list, values))
         return self._native.inspect(values, [packed[position] for position in positions])
 
     def shape(self, value: object, path: Steps = ()) -> Shape | Dropped:

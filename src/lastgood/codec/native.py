@@ -82,9 +82,8 @@ class Native:
 
     def inspect(self, values: Sequence[object], packed: Sequence[bytes]) -> Inspection:
         """What natively packed values are made of, as far as packing can hide it."""
-        if not _may_hide(b"".join(packed)):
-            return Inspection(exact=True, binary=False)
-        types = _types_in(values)
+        suspects = [value for value, data in zip(values, packed, strict=True) if _may_hide(data)]
+        types = _types_in(suspects)
         return Inspection(types.isdisjoint(_FOREIGN), not types.isdisjoint(_BINARY))
 
     def kind_of(self, value: object) -> Kind | None:
