@@ -112,7 +112,7 @@ def plan(
     old = base.skeleton if base else None
     if planner.wasteful(placed):
         placed, old = planner.compacted(placed), None
-    records = list(_records(placed))
+    records = _records(placed)
     if sum(map(len, records)) <= INLINE:
         return planner.done(_INLINE + b"".join(records), placed, None)
     skeleton = planner.place(_skeleton(records, old), None)
@@ -236,20 +236,21 @@ def _renumbered(node: Node, numbers: dict[int, int]) -> Node:
     )
 
 
-def _records(node: Node) -> Iterator[bytes]:
+def _records(node: Node) -> list[bytes]:
+    """A record for the node, then those of everything below it."""
     if isinstance(node, Leaf):
-        yield ormsgpack.packb([_LEAF, node.data])
-    elif isinstance(node, Fields):
-        yield ormsgpack.packb([_FIELDS, node.kind, node.extra, list(node.children)])
+        return [ormsgpack.packb([_LEAF, node.data])]
+    if isinstance(node, Fields):
+        found = [ormsgpack.packb([_FIELDS, node.kind, node.extra, list(node.children)])]
         for child in node.children.values():
-            yield from _records(child)
-    else:
-        head = [node.family.value, node.kind, node.extra, node.count, node.home]
-        yield ormsgpack.packb([_SEQUENCE, *head, len(node.places), len(node.nested)])
-        for place in node.places:
-            yield ormsgpack.packb(list(place))
-        for child in node.nested:
-            yield from _records(child)
+            found += _records(child)
+        return found
+    head = [node.family.value, node.kind, node.extra, node.count, node.home]
+    found = [ormsgpack.packb([_SEQUENCE, *head, len(node.places), len(node.nested)])]
+    found += [ormsgpack.packb(list(place)) for place in node.places]
+    for child in node.nested:
+        found += _records(child)
+    return found
 
 
 def read(manifest: bytes) -> tuple[Node, bool]:

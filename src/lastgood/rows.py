@@ -9,6 +9,7 @@ this commit opens".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import ormsgpack
@@ -204,7 +205,8 @@ def fields_of(cls: type) -> tuple[str, ...]:
 
 def sealed(row: Row) -> tuple[object, ...]:
     """The values to store, seal last."""
-    return (*row, seal(TABLES[type(row)], tuple(row)))
+    columns = tuple(row)
+    return (*columns, seal(TABLES[type(row)], columns))
 
 
 def unsealed(cls: type[R], columns: Sequence[object]) -> R:
@@ -243,7 +245,7 @@ def content_of(row: CheckpointRow, agent: str) -> tuple[object, ...]:
 
 def pack_slots(slots: Sequence[Slot]) -> bytes:
     """The streams of a row as one column."""
-    return ormsgpack.packb([number for slot in slots for number in slot]) if slots else b""
+    return ormsgpack.packb(list(chain.from_iterable(slots))) if slots else b""
 
 
 def read_slots(column: bytes) -> tuple[Slot, ...]:
