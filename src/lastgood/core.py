@@ -217,7 +217,7 @@ class Core:
             assert isinstance(answer, CheckpointRow), "a save writes, or was written before"
             return answer
         if isinstance(answer, Stored):
-            stored = answer._replace(slots=slots)
+            stored = Stored(answer.tree, slots, answer.skeleton)
             self.cache.put(row.id, stored, instead_of=intent.draft.base)
         self.cache.saw((intent.thread, intent.draft.agent), row.id)
         return row

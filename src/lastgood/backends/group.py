@@ -30,6 +30,8 @@ class Ticket(Wait):
         self._error: BaseException | None = None
 
     def settle(self) -> None:
+        if self.done:
+            return  # with the batch of another
         try:
             self._group.mutex.run(self._until_done)
         except BaseException:

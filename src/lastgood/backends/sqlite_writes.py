@@ -75,7 +75,7 @@ class SqliteWriter(SqliteTables):
         return written
 
     def _write(self, writes: Writes) -> Writes:
-        if self.clock - self.newest >= SECOND:
+        if self._host_clock - self.newest >= SECOND:
             self._stamp = stamp(self.clock)
             self.connection.execute(_UPDATE_NEWEST, (self._stamp,))
         if writes.wiped is not None:
@@ -126,13 +126,14 @@ class SqliteWriter(SqliteTables):
 
     def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
         slots = writes.slots
-        if any(slot.stream == 0 for slot in slots):
+        if 0 in [slot.stream for slot in slots]:
             slots = tuple(self._stream(row.thread, slot) for slot in slots)
             row = row._replace(slots=pack_slots(slots))
+            writes = writes._replace(checkpoint=row, slots=slots)
         self._insert_parts(row, slots, writes.parts)
         columns = sealed(row)
         self.connection.execute(_INSERT_CHECKPOINT, (row.thread << 32 | row.seq, *columns[2:]))
-        return writes._replace(checkpoint=row, slots=slots)
+        return writes
 
     def _stream(self, thread: int, slot: Slot) -> Slot:
         if slot.stream:

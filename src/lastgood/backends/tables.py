@@ -102,9 +102,11 @@ class Tables(ABC):
     def look(self, scope: Scope) -> Found:
         """Everything that a scope asks for."""
         thread, lane, branch, head = self.line(scope)
-        rows = {head.id: head} if head is not None and head.id in scope.ids else {}
-        others = (id for id in scope.ids if id not in rows)
-        rows |= {id: row for id in others if (row := self.of_tenant(id, scope.tenant))}
+        rows = {}
+        for id in scope.ids:
+            row = head if head and head.id == id else self.of_tenant(id, scope.tenant)
+            if row is not None:
+                rows[id] = row
         if thread is None:
             return Found(now=self.clock, rows=rows)
         now = self.now_in(thread)
@@ -237,7 +239,7 @@ class Tables(ABC):
         self, thread: ThreadRow, lane: LaneRow | None, rows: Iterable[CheckpointRow]
     ) -> dict[int, str]:
         known = {lane.number: lane.agent} if lane else {}
-        if all(row.lane in known or row.thread != thread.thread for row in rows):
+        if {row.lane for row in rows if row.thread == thread.thread} <= known.keys():
             return known
         return {row.number: row.agent for row in self.lanes(thread.thread)}
 
@@ -256,7 +258,8 @@ def taken(tables: Tables, writes: Writes, has_part: Callable[[Spot], bool]) -> T
     if writes.opens and tables.branch(*writes.branches[0][:3]) is not None:
         found.add("branch")
     first = {part.slot: part.number for part in reversed(writes.parts)}
-    streams = ((writes.slots[slot].stream, number) for slot, number in first.items())
-    if any(stream and has_part(Spot(stream, number)) for stream, number in streams):
-        found.add("stream")
+    for slot, number in first.items():
+        stream = writes.slots[slot].stream
+        if stream and has_part(Spot(stream, number)):
+            found.add("stream")
     return frozenset(found)
