@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lastgood import manifest, tree
 from lastgood.building import build, grafted
 from lastgood.codec import Codec
+from lastgood.errors import SerializationError
 from lastgood.filling import Filling
 from lastgood.manifest import Slot, Spot, Stored
 from lastgood.pages import SLICE
@@ -372,6 +373,43 @@ def test_an_edit_of_a_long_text_costs_a_few_slices(after: str, changed: int, enc
         versions = [text.encode() for text in versions]
     costs = play([{"t": version} for version in versions])
     assert costs[1] <= 3 * SLICE + 4 * changed
+
+
+TURNS = [{"role": "user", "content": f"turn {n}: " + "word " * 20, "n": n} for n in range(200)]
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        [],
+        [{"n": 200}, {"n": 201}],
+        [b"bytes", bytearray(b"array")],
+        [(1, 2), {3, 4}, {5: 6}, "\ud800"],
+        ["x" * (SLICE + 1)],
+    ],
+    ids=["nothing", "plain", "binary", "special", "huge"],
+)
+@pytest.mark.parametrize("place", [None, 0, 70, 199], ids=["kept", "first", "middle", "last"])
+@pytest.mark.parametrize("changed", [True, 1.0, b"1", bytearray(b"1")], ids=repr)
+def test_a_long_list_that_grows_or_changes(
+    added: list[Any], place: int | None, changed: Any
+) -> None:
+    before = [{**turn, "n": 1} for turn in TURNS]
+    after = [*before, *added]
+    if place is not None:
+        after[place] = {**before[place], "n": changed}
+    base = made({"turns": before})
+    node = made({"turns": after}, base)
+    assert node.hash == made({"turns": after}).hash
+    assert CODEC.pack(build(CODEC, node)) == CODEC.pack({"turns": after})
+    play([{"turns": before}, {"turns": after}, {"turns": [*after, "end"]}])
+
+
+def test_what_cannot_be_kept_at_the_end_of_a_long_list_is_named() -> None:
+    base = made({"turns": TURNS})
+    with pytest.raises(SerializationError) as caught:
+        made({"turns": [*TURNS, {"n": object()}]}, base)
+    assert caught.value.path == "state.turns[200].n"
 
 
 def test_a_long_history_keeps_its_manifests_small() -> None:

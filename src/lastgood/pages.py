@@ -10,7 +10,7 @@ recurs at an element boundary ends at an element boundary too; that makes compar
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -65,6 +65,7 @@ class New(NamedTuple):
 
 
 Match = Keep | New
+_END = Chunk(b"", Cut())
 
 
 def pages_of(chunks: Sequence[Chunk]) -> list[bytes]:
@@ -136,6 +137,25 @@ def common_prefix(base: Sequence[Chunk], body: bytes) -> tuple[int, int]:
             offset += len(page)
             pages += 1
     return offset, pages
+
+
+def spells(pieces: Iterable[bytes | None], base: Sequence[Chunk]) -> bool:
+    """Whether pieces, one behind the other, give exactly the base; None is never the same."""
+    chunks = iter(base)
+    data, offset = b"", 0
+    for piece in pieces:
+        if piece is None:
+            return False
+        rest = piece
+        while rest:
+            if offset == len(data):
+                data, offset = next(chunks, _END).data, 0
+            room = len(data) - offset
+            if not room or not data.startswith(rest[:room], offset):
+                return False
+            offset += min(room, len(rest))
+            rest = rest[room:]
+    return offset == len(data) and next(chunks, None) is None
 
 
 def match_text(base: Sequence[Chunk], body: bytes) -> list[Match]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lastgood import pages
-from lastgood.codec import Codec, Dropped, Encoder, Family, Shape, nested_token, skip
+from lastgood.codec import ROW, Codec, Dropped, Encoder, Family, Shape, nested_token, skip
 from lastgood.pages import SLICE, Chunk, Cut, Keep, Match, New
 from lastgood.tree import Fields, Fresh, Leaf, Node, Place, Sequence, cut_places, moved
 
@@ -105,6 +105,9 @@ def _text(site: _Site) -> Node | Dropped:
 
 
 def _elements(site: _Site) -> Node | Dropped:
+    longer = _longer(site, site.known) if site.known and type(site.value) is list else None
+    if longer is not None:
+        return longer
     items = site.shape.family is Family.MAP
     pack = site.encoder.pack_items if items else site.encoder.pack_each
     encoded = pack(site.shape.content, site.path, exact=False)
@@ -124,6 +127,32 @@ def _elements(site: _Site) -> Node | Dropped:
     return moved(node, binary=seen.binary or not seen.exact)
 
 
+def _longer(site: _Site, known: Sequence) -> Sequence | None:
+    """A long list that begins with all of its base, as most do; None if it does not.
+
+    A list that changed elsewhere mostly shows it in the last element of the base: looked at first.
+    """
+    values: list[object] = site.value  # type: ignore[assignment]
+    if known.binary is not False or known.nested or not ROW <= known.count <= len(values):
+        return None
+    last = next(site.encoder.pack_rows(values[known.count - 1 : known.count]))
+    if last is None or not known.chunks[-1].data.endswith(last):
+        return None
+    if not pages.spells(site.encoder.pack_rows(values[: known.count]), known.chunks):
+        return None
+    return _with_tail(site, known, values[known.count :])
+
+
+def _with_tail(site: _Site, known: Sequence, values: list[object]) -> Sequence | None:
+    """The base and a few more elements, unless one of them is out of the ordinary."""
+    encoded = site.encoder.pack_plain(values)
+    if encoded is None or any(len(data) > SLICE for data in encoded):
+        return None
+    cut = pages.cut_elements(list(map(len, encoded)))
+    tail, count = b"".join(encoded), known.count + len(encoded)
+    return grown(known, site.shape, count, tail, cut, (), binary=False)
+
+
 def _below(encoded: list[bytes], limit: int) -> bool:
     """Whether all of it is shorter than a limit; in a long list the beginning tells."""
     return sum(map(len, encoded[:64])) < limit and sum(map(len, encoded)) < limit
@@ -132,7 +161,7 @@ def _below(encoded: list[bytes], limit: int) -> bool:
 def _laid_out(site: _Site, encoded: list[bytes]) -> tuple[Sequence, list[int]]:
     """The sequence of encoded elements, and which of them are new."""
     node, new = from_elements(site.shape, encoded, site.known)
-    if not any([len(encoded[index]) > SLICE for index in new]):
+    if all(len(encoded[index]) <= SLICE for index in new):
         return node, new
     tokens = list(encoded)
     nested = _take_apart(site, tokens)

@@ -95,7 +95,7 @@ class Fields:
     @Lazy
     def fresh(self) -> bool:
         """Whether anything below is not stored yet."""
-        return any([node.fresh for node in self.children.values()])
+        return any(node.fresh for node in self.children.values())
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class Sequence:
     @Lazy
     def fresh(self) -> bool:
         """Whether any of its pages, or of the nodes in it, is not stored yet."""
-        return any([isinstance(place, Fresh) for place in self.places]) or any(
-            [node.fresh for node in self.nested]
+        return any(isinstance(place, Fresh) for place in self.places) or any(
+            node.fresh for node in self.nested
         )
 
 

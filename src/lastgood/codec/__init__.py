@@ -7,7 +7,7 @@ cannot come back as it was is refused with its path, not changed.
 """
 
 from lastgood.codec.codec import Codec
-from lastgood.codec.encoder import Encoder
+from lastgood.codec.encoder import ROW, Encoder
 from lastgood.codec.kinds import (
     DROPPED,
     FORMAT,
@@ -35,6 +35,7 @@ __all__ = [
     "DROPPED",
     "FORMAT",
     "LIST",
+    "ROW",
     "Codec",
     "Dropped",
     "Encoder",

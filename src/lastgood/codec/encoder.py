@@ -7,7 +7,7 @@ joining give the same value as packing the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from operator import add, itemgetter
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from lastgood.codec.containers import SETS
 from lastgood.codec.decoder import Decoder
 from lastgood.codec.kinds import DROPPED, Dropped, Family, Number, Shape, paired
 from lastgood.codec.msgpack import skip
-from lastgood.codec.native import Inspection, Native
+from lastgood.codec.native import PLAIN, Inspection, Native
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry
 from lastgood.codec.walk import Item, Walker, plain_keys
@@ -26,6 +26,9 @@ from lastgood.model import Loss
 from lastgood.paths import Steps
 
 Policy = Literal["raise", "drop"]
+
+ROW = 32
+"""Elements that are packed in one call where only their bytes matter; more bring nothing."""
 
 
 class Encoder:
@@ -88,6 +91,21 @@ class Encoder:
         if flat is None or (exact and not self._native.inspect(values, flat).exact):
             return self._walker.drive(self._walker.items(items, path))
         return list(map(add, flat[::2], flat[1::2]))
+
+    def pack_plain(self, values: Sequence[object]) -> list[bytes] | None:
+        """The bytes of each element; None if one holds anything binary, or must be walked."""
+        packed = self._native.pack_each(values)
+        if packed is None or self._native.inspect(values, packed) != PLAIN:
+            return None
+        return packed
+
+    def pack_rows(self, values: list[object]) -> Iterator[bytes | None]:
+        """The bytes of the elements of a list, many at a time and not `exact`.
+
+        None for those that cannot be packed so. For comparing; boundaries are not told.
+        """
+        for start in range(0, len(values), ROW):
+            yield self._native.pack_row(values[start : start + ROW])
 
     def inspect(
         self, positions: Sequence[int], content: Any, packed: Sequence[bytes], *, items: bool

@@ -20,7 +20,7 @@ from ormsgpack import Ext, packb
 
 from lastgood.codec.containers import SETS
 from lastgood.codec.kinds import Kind
-from lastgood.codec.msgpack import OPTIONS, array, deeper_than
+from lastgood.codec.msgpack import OPTIONS, array, array_header, deeper_than
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry
 
@@ -42,6 +42,9 @@ class Inspection(NamedTuple):
 
     exact: bool
     binary: bool
+
+
+PLAIN = Inspection(exact=True, binary=False)
 
 
 class Native:
@@ -74,6 +77,18 @@ class Native:
         except TypeError:
             self._check_interrupt()
             return None
+
+    def pack_row(self, values: list[object]) -> bytes | None:
+        """The bytes of values one behind the other, not yet `exact`, or None as above.
+
+        One call for many small values takes three quarters of the time of one call for each.
+        """
+        try:
+            data = packb(values, default=self._hook, option=OPTIONS)
+        except TypeError:
+            self._check_interrupt()
+            return None
+        return data[len(array_header(len(values))) :]
 
     def _check_interrupt(self) -> None:
         """`packb` turns whatever its hook raises into a TypeError, a Ctrl-C too."""
