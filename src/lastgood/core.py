@@ -228,7 +228,7 @@ class Core:
         Otherwise the first save of a new process would store everything once more.
         """
         draft = intent.draft
-        if isinstance(draft.tree, Leaf | CheckpointRow) or draft.stored is not None:
+        if draft.stored is not None or isinstance(draft.tree, Leaf | CheckpointRow):
             return intent
         named = intent.parent if isinstance(intent.parent, bytes) else b""
         scope = intent.scope._replace(ids=(named,) if named else (), large=())

@@ -42,11 +42,15 @@ def check_name(value: object, what: str) -> str:
         raise TypeError(_not_text(value, what))
     if not value:
         raise ValueError(f"{what} is empty. Give it a name of 1 to {NAME_LIMIT} bytes.")
-    if len(value) > NAME_LIMIT or len(value.encode("utf-8", "surrogatepass")) > NAME_LIMIT:
+    if len(value) > NAME_LIMIT or not (value.isascii() or _fits(value)):
         raise ValueError(f"{what} is longer than {NAME_LIMIT} bytes: {value[:40]!r}...")
     if not value.isprintable():
         _check_characters(value, what)
     return value
+
+
+def _fits(value: str) -> bool:
+    return len(value.encode("utf-8", "surrogatepass")) <= NAME_LIMIT
 
 
 def _check_characters(value: str, what: str) -> None:

@@ -102,7 +102,7 @@ class Save(NamedTuple):
             thread=self.thread,
             agent=draft.agent,
             branch=self.branch,
-            ids=tuple(id for id in wanted if id),
+            ids=tuple([id for id in wanted if id]),
             large=() if isinstance(tree, CheckpointRow) else manifest.large_pages(tree),
         )
 
@@ -329,7 +329,7 @@ def _advanced(
         expiring=thread.expiring + (row.expires_at is not None),
         lanes=thread.lanes + (found.lane is None),
         branches=thread.branches + _opens(found, line),
-        size=thread.size + sum(len(p.data) for p in plan.parts) + len(row.manifest),
+        size=thread.size + sum([len(p.data) for p in plan.parts]) + len(row.manifest),
         last_step=row.step_name,
     ).touched(found.now)
 

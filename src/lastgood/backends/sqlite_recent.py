@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lastgood.backends.tables import Line
 from lastgood.commits import Scope, Writes
+from lastgood.manifest import Spot
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow
 
 LIMIT = 4096
@@ -17,7 +18,7 @@ Name = tuple[str, str]
 
 
 class Recent:
-    """Threads and lines as of the last commit of this process's one writer."""
+    """Threads, lines and streams as of the last commit of this process's one writer."""
 
     def __init__(self) -> None:
         self.stamp: object = None
@@ -25,10 +26,11 @@ class Recent:
         self._threads: dict[Name, ThreadRow] = {}
         self._lines: dict[tuple[Name, str, str], tuple[BranchRow, CheckpointRow]] = {}
         self._lanes: dict[tuple[Name, str], LaneRow] = {}
+        self._ends: dict[int, int] = {}
 
     def begin(self, version: int) -> None:
         """A transaction begins; the version tells whether what we know still holds."""
-        if version != self._version or len(self._lines) > LIMIT:
+        if version != self._version or max(len(self._lines), len(self._ends)) > LIMIT:
             self.forget()
         self._version = version
 
@@ -38,6 +40,7 @@ class Recent:
         self._threads.clear()
         self._lines.clear()
         self._lanes.clear()
+        self._ends.clear()
 
     def line(self, scope: Scope) -> Line | None:
         """What a look would find, if that is known."""
@@ -47,6 +50,11 @@ class Recent:
             return None
         found = self._lines.get((name, lane.agent, scope.branch or lane.current))
         return Line(self._threads[name], lane, *found) if found else None
+
+    def has_part(self, spot: Spot) -> bool | None:
+        """Whether a stream has grown over a number; None if we did not write to it."""
+        end = self._ends.get(spot.stream)
+        return None if end is None else spot.number < end
 
     def note(self, writes: Writes, lane: LaneRow | None, stamp: object) -> None:
         """Take over what a commit is about to make true."""
@@ -62,6 +70,8 @@ class Recent:
         name = (thread.tenant, thread.name)
         self.stamp = stamp
         self._threads[name] = thread
+        for part in writes.parts:
+            self._ends[writes.slots[part.slot].stream] = part.number + 1
         if lane is not None and writes.checkpoint is not None:
             self._lanes[name, lane.agent] = lane
             for branch in writes.branches:

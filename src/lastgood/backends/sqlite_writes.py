@@ -62,6 +62,9 @@ class SqliteWriter(SqliteTables):
         return taken(self, writes, self._has_part)
 
     def _has_part(self, spot: Spot) -> bool:
+        known = self._recent.has_part(spot)
+        if known is not None:
+            return known
         key = spot.stream << 32 | spot.number
         found = self.connection.execute("SELECT 1 FROM lastgood_part WHERE key = ?", (key,))
         return found.fetchone() is not None
