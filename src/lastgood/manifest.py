@@ -20,7 +20,7 @@ from typing import NamedTuple
 import ormsgpack
 
 from lastgood import pages
-from lastgood.codec import LIST, Family, Shape, skip
+from lastgood.codec import LIST, Family, Shape, array_header, skip
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.pages import SLICE
 from lastgood.splitting import INLINE, from_elements
@@ -28,6 +28,8 @@ from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence, mo
 
 _LEAF, _FIELDS, _SEQUENCE = 0, 1, 2
 _INLINE, _SPLIT = b"\x00", b"\x01"
+
+Record = list[object]
 
 
 class Slot(NamedTuple):
@@ -113,16 +115,23 @@ def plan(
     if planner.wasteful(placed):
         placed, old = planner.compacted(placed), None
     records = _records(placed)
-    if sum(map(len, records)) <= INLINE:
-        return planner.done(_INLINE + b"".join(records), placed, None)
+    spelled = _spelled(records)
+    if len(spelled) <= INLINE:
+        return planner.done(_INLINE + spelled, placed, None)
     skeleton = planner.place(_skeleton(records, old), None)
     assert isinstance(skeleton, Sequence)
-    return planner.done(_SPLIT + b"".join(_records(skeleton)), placed, skeleton)
+    return planner.done(_SPLIT + _spelled(_records(skeleton)), placed, skeleton)
 
 
-def _skeleton(records: list[bytes], old: Sequence | None) -> Sequence:
+def _skeleton(records: list[Record], old: Sequence | None) -> Sequence:
     """The records themselves as a sequence, diffed against the base's."""
-    return from_elements(Shape(Family.ARRAY, LIST, b"", ()), records, old)[0]
+    shape = Shape(Family.ARRAY, LIST, b"", ())
+    return from_elements(shape, list(map(ormsgpack.packb, records)), old)[0]
+
+
+def _spelled(records: list[Record]) -> bytes:
+    """Records one behind the other: an array of them without its header."""
+    return ormsgpack.packb(records)[len(array_header(len(records))) :]
 
 
 @dataclass(slots=True)
@@ -141,7 +150,7 @@ class _Planner:
             children = {key: self.place(child, home) for key, child in node.children.items()}
             return moved(node, children=children, fresh=False)
         slot = self._home(node.home if home is None else home)
-        nested = tuple(self.place(child, slot) for child in node.nested)
+        nested = tuple([self.place(child, slot) for child in node.nested])
         places: list[Place] = []
         for place in node.places:
             if isinstance(place, Extent):
@@ -236,18 +245,19 @@ def _renumbered(node: Node, numbers: dict[int, int]) -> Node:
     )
 
 
-def _records(node: Node) -> list[bytes]:
+def _records(node: Node) -> list[Record]:
     """A record for the node, then those of everything below it."""
     if isinstance(node, Leaf):
-        return [ormsgpack.packb([_LEAF, node.data])]
+        return [[_LEAF, node.data]]
+    found: list[Record]
     if isinstance(node, Fields):
-        found = [ormsgpack.packb([_FIELDS, node.kind, node.extra, list(node.children)])]
+        found = [[_FIELDS, node.kind, node.extra, list(node.children)]]
         for child in node.children.values():
             found += _records(child)
         return found
     head = [node.family.value, node.kind, node.extra, node.count, node.home]
-    found = [ormsgpack.packb([_SEQUENCE, *head, len(node.places), len(node.nested)])]
-    found += [ormsgpack.packb(list(place)) for place in node.places]
+    found = [[_SEQUENCE, *head, len(node.places), len(node.nested)]]
+    found += map(list, node.places)
     for child in node.nested:
         found += _records(child)
     return found
@@ -271,7 +281,7 @@ def _parsed(data: bytes) -> Node:
         raise CheckpointIntegrityError(f"a manifest is damaged: {error}") from error
 
 
-def _split_records(data: bytes) -> Iterator[list[object]]:
+def _split_records(data: bytes) -> Iterator[Record]:
     offset = 0
     while offset < len(data):
         end = skip(data, offset)
@@ -279,7 +289,7 @@ def _split_records(data: bytes) -> Iterator[list[object]]:
         offset = end
 
 
-def _node(records: Iterator[list[object]]) -> Node:
+def _node(records: Iterator[Record]) -> Node:
     sort, *rest = next(records)
     if sort == _LEAF:
         return Leaf(*rest)  # type: ignore[arg-type]

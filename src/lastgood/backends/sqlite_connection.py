@@ -10,6 +10,7 @@ after it, on both sides.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -200,7 +201,7 @@ class Connections:
     def _identity(self) -> tuple[int, int] | None:
         """Which file the path leads to: somebody may delete it and make another."""
         try:
-            status = self._place.stat()
+            status = os.stat(self.path)  # noqa: PTH116, for it is asked at every commit
         except OSError:
             return None
         return status.st_dev, status.st_ino
