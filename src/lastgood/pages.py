@@ -102,6 +102,19 @@ def grown(chunks: tuple[Chunk, ...], data: bytes, cut: Cut) -> tuple[Chunk, ...]
     return (*chunks, Chunk(data, cut))
 
 
+def chunked(body: bytes, cuts: Sequence[Cut]) -> tuple[Chunk, ...]:
+    """A body in chunks, given how its stretches are cut."""
+    if len(body) < CHUNK and cuts:
+        return (Chunk(body, sum(cuts[1:], cuts[0])),)
+    chunks: tuple[Chunk, ...] = ()
+    offset = 0
+    for cut in cuts:
+        end = offset + sum(cut.sizes)
+        chunks = grown(chunks, body[offset:end], cut)
+        offset = end
+    return chunks
+
+
 def cut_elements(lengths: Sequence[int]) -> Cut:
     """Group neighbouring elements, given by their lengths, into pages."""
     sizes, firsts, open_page = [], [], 0
@@ -266,15 +279,22 @@ class _Resync:
             if fresh:
                 found.append(New(fresh_from, offset, cut_elements(fresh)))
                 fresh = []
-            end = offset + len(self.pages[page])
-            _add_page(found, page)
+            end, expected = self._run(offset, page)
+            found.append(Keep(page, expected - page))
             while offset < end:
                 offset += lengths[index]
                 index += 1
-            fresh_from, expected = offset, page + 1
+            fresh_from = offset
         if fresh:
             found.append(New(fresh_from, offset, cut_elements(fresh)))
         return found
+
+    def _run(self, offset: int, page: int) -> tuple[int, int]:
+        """Follow the base from a page on: where it ends here, and which page comes no more."""
+        while page < len(self.pages) and self.body.startswith(self.pages[page], offset):
+            offset += len(self.pages[page])
+            page += 1
+        return offset, page
 
     def _find(self, offset: int, length: int, expected: int) -> int | None:
         candidates = self.by_first.get(self.body[offset : offset + length])
@@ -293,11 +313,3 @@ def _first_elements(base: Sequence[Chunk], skip: Skip) -> list[int]:
     for chunk in base:
         found += chunk.cut.firsts or [skip(page, 0) for page in pages_of((chunk,))]
     return found
-
-
-def _add_page(found: list[Match], page: int) -> None:
-    last = found[-1] if found else None
-    if isinstance(last, Keep) and last.first + last.length == page:
-        found[-1] = Keep(last.first, last.length + 1)
-    else:
-        found.append(Keep(page, 1))

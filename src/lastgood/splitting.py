@@ -265,9 +265,11 @@ def _sequence(
 
 
 def _is_append(matches: list[Match], known: Sequence) -> bool:
-    if not matches or matches[0] != Keep(0, pages.count_pages(known.chunks)):
+    first = matches[0] if matches else None
+    if not isinstance(first, Keep) or first.first:
         return False
-    return all(isinstance(match, New) for match in matches[1:])
+    whole = first.length == pages.count_pages(known.chunks)
+    return whole and all(isinstance(match, New) for match in matches[1:])
 
 
 def grown(
@@ -305,22 +307,19 @@ def _arranged(
 ) -> tuple[tuple[Chunk, ...], tuple[Place, ...]]:
     """The body in chunks, and where each of its pages is."""
     old = pages.whole_cut(known.chunks) if known else Cut()
-    chunks: tuple[Chunk, ...] = ()
+    cuts: list[Cut] = []
     places: list[Place] = []
-    offset = 0
     for match in matches:
         if isinstance(match, Keep):
             assert known is not None, "only a base has pages to keep"
             end = match.first + match.length
-            cut = Cut(old.sizes[match.first : end], old.firsts[match.first : end])
+            cuts.append(Cut(old.sizes[match.first : end], old.firsts[match.first : end]))
             places.extend(cut_places(known.places, match.first, match.length))
         else:
-            cut = match.cut
-            places.append(Fresh(tuple(pages.pages_of([Chunk(body[match.start : match.end], cut)]))))
-        end = offset + sum(cut.sizes)
-        chunks = pages.grown(chunks, body[offset:end], cut)
-        offset = end
-    return chunks, tuple(places)
+            cuts.append(match.cut)
+            fresh = Chunk(body[match.start : match.end], match.cut)
+            places.append(Fresh(tuple(pages.pages_of([fresh]))))
+    return pages.chunked(body, cuts), tuple(places)
 
 
 class Addition(NamedTuple):

@@ -12,7 +12,6 @@ say, which is data of the very process that wrote it and runs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import ormsgpack
@@ -160,11 +159,12 @@ def _hides(values: Iterable[object]) -> bool:
 
 def _types_in(values: Iterable[object]) -> set[type]:
     """The types of values and of all that plain lists and dicts among them hold."""
-    level = list(values)
-    types = found = set(map(type, level))
-    while not types.isdisjoint(_NATIVE):
-        inner: list[Any] = [part for part in level if type(part) in _NATIVE]
-        level = list(chain.from_iterable(p.values() if type(p) is dict else p for p in inner))
-        types = set(map(type, level))
-        found = found | types
+    found: set[type] = set()
+    level: list[Any] = list(values)
+    while level:
+        found.update(map(type, level))
+        inner = [part for part in level if type(part) in _NATIVE]
+        level = [
+            part for whole in inner for part in (whole.values() if type(whole) is dict else whole)
+        ]
     return found
