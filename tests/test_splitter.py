@@ -405,6 +405,14 @@ def test_a_long_list_that_grows_or_changes(
     play([{"turns": before}, {"turns": after}, {"turns": [*after, "end"]}])
 
 
+@pytest.mark.parametrize("last", range(20))
+def test_a_list_in_the_place_of_a_tuple_round_the_limit(last: int) -> None:
+    elements = ["x" * 99] * 40 + ["x" * (40 + last)]
+    base = made({"turns": tuple(elements), "text": "y" * 4000})
+    state = {"turns": elements, "text": "y" * 4000}
+    assert made(state, base).hash == made(state).hash
+
+
 def test_what_cannot_be_kept_at_the_end_of_a_long_list_is_named() -> None:
     base = made({"turns": TURNS})
     with pytest.raises(SerializationError) as caught:

@@ -144,10 +144,11 @@ def common_prefix(base: Sequence[Chunk], body: bytes) -> tuple[int, int]:
             offset += len(chunk.data)
             pages += len(chunk.cut.sizes)
             continue
-        for page in pages_of((chunk,)):
-            if not body.startswith(page, offset):
+        start = 0
+        for size in chunk.cut.sizes:
+            if not body.startswith(chunk.data[start : start + size], offset):
                 return offset, pages
-            offset += len(page)
+            offset, start = offset + size, start + size
             pages += 1
     return offset, pages
 

@@ -133,7 +133,9 @@ def _longer(site: _Site, known: Sequence) -> Sequence | None:
     A list that changed elsewhere mostly shows it in the last element of the base: looked at first.
     """
     values: list[object] = site.value  # type: ignore[assignment]
-    if known.binary is not False or known.nested or not ROW <= known.count <= len(values):
+    if known.kind != site.shape.kind or known.binary is not False or known.nested:
+        return None
+    if not ROW <= known.count <= len(values):
         return None
     last = next(site.encoder.pack_rows(values[known.count - 1 : known.count]))
     if last is None or not known.chunks[-1].data.endswith(last):
