@@ -55,11 +55,7 @@ def _page(sort: Sort, *, newest: bool) -> str:
     )
 
 
-_COUNTS = (
-    "SELECT (SELECT count(*) FROM lastgood_thread INDEXED BY {index}"
-    " WHERE tenant = ?1 AND state = ?2),"
-    " (SELECT count(*) FROM lastgood_thread NOT INDEXED WHERE tenant = ?1 AND state = ?2)"
-)
+_PLACES: dict[Sort, str] = {"updated": "active", "created": "thread", "name": "name"}
 
 
 class ThreadLists(Views):
@@ -93,9 +89,15 @@ class ThreadLists(Views):
         (highest,) = self.connection.execute("SELECT max(thread) FROM lastgood_thread").fetchone()
         if highest is None or highest > FEW:
             return
-        counts = _COUNTS.format(index=_ORDERS[sort][0])
-        indexed, stored = self.connection.execute(counts, (tenant, LIVE)).fetchone()
-        if indexed != stored:
+        by_index, by_table = (
+            self.connection.execute(
+                f"SELECT {_PLACES[sort]}, thread FROM lastgood_thread {way}"
+                f" WHERE tenant = ? AND state = ? ORDER BY {_PLACES[sort]}, thread",
+                (tenant, LIVE),
+            ).fetchall()
+            for way in (f"INDEXED BY {_ORDERS[sort][0]}", "NOT INDEXED")
+        )
+        if by_index != by_table:
             raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
 
     def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]:

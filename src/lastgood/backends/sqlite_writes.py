@@ -21,13 +21,13 @@ from lastgood.rows import TABLES, CheckpointRow, LaneRow, Row, ThreadRow, pack_s
 _ACTIVE = ThreadRow._fields.index("active")
 
 
-def _update_thread(first: int, where: str) -> str:
+def _update_thread(first: int) -> str:
     changed = ", ".join(f"{name} = ?" for name in COLUMNS[ThreadRow][first:])
-    return f"UPDATE lastgood_thread SET {changed} WHERE {where}"
+    return f"UPDATE lastgood_thread SET {changed} WHERE thread = ?"
 
 
-_UPDATE_THREAD = _update_thread(_ACTIVE + 1, "thread = ? AND active = ?")
-_UPDATE_ACTIVE = _update_thread(_ACTIVE, "thread = ?")
+_UPDATE_THREAD = _update_thread(_ACTIVE + 1)
+_UPDATE_ACTIVE = _update_thread(_ACTIVE)
 _INSERT_CHECKPOINT = (
     f"INSERT INTO lastgood_checkpoint (key, {', '.join(COLUMNS[CheckpointRow][2:])}) "
     f"VALUES ({', '.join('?' * (len(COLUMNS[CheckpointRow]) - 1))})"
@@ -52,10 +52,12 @@ class SqliteWriter(SqliteTables):
         self._recent = recent
         self._stamp = recent.stamp
         self._lane: LaneRow | None = None
+        self._active: int | None = None
 
     def line(self, scope: Scope) -> Line:
         found = self._recent.line(scope) or super().line(scope)
         self._lane = found.lane
+        self._active = found.thread.active if found.thread else None
         return found
 
     def taken(self, writes: Writes) -> Taken:
@@ -104,10 +106,10 @@ class SqliteWriter(SqliteTables):
 
     def _update(self, thread: ThreadRow) -> None:
         """Only columns that no index covers, most of the time: few saves touch an index."""
-        values = sealed(thread)
-        usual = (*values[_ACTIVE + 1 :], thread.thread, thread.active)
-        if self.connection.execute(_UPDATE_THREAD, usual).rowcount == 0:
-            self.connection.execute(_UPDATE_ACTIVE, (*values[_ACTIVE:], thread.thread))
+        changed = thread.active != self._active
+        statement = _UPDATE_ACTIVE if changed else _UPDATE_THREAD
+        values = sealed(thread)[_ACTIVE if changed else _ACTIVE + 1 :]
+        self.connection.execute(statement, (*values, thread.thread))
 
     def _open(self, writes: Writes) -> Writes:
         thread = writes.thread
