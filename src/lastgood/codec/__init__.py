@@ -7,6 +7,7 @@ cannot come back as it was is refused with its path, not changed.
 """
 
 from lastgood.codec.codec import Codec
+from lastgood.codec.containers import SETS
 from lastgood.codec.encoder import Encoder
 from lastgood.codec.kinds import (
     DROPPED,
@@ -17,13 +18,17 @@ from lastgood.codec.kinds import (
     Number,
     Shape,
     keyed_by_text,
+    unpaired,
 )
+from lastgood.codec.levels import closed, opened, split_values
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
 from lastgood.codec.opaque import Opaque, name_places, noticing
 from lastgood.codec.registry import Registry, register
 from lastgood.model import Loss
 
+DICT = Number.DICT
 LIST = Number.LIST
+ORDERED_DICT = Number.ORDERED_DICT
 
 
 def nested_token(digest: bytes) -> bytes:
@@ -32,9 +37,12 @@ def nested_token(digest: bytes) -> bytes:
 
 
 __all__ = [
+    "DICT",
     "DROPPED",
     "FORMAT",
     "LIST",
+    "ORDERED_DICT",
+    "SETS",
     "Codec",
     "Dropped",
     "Encoder",
@@ -45,11 +53,15 @@ __all__ = [
     "Registry",
     "Shape",
     "array_header",
+    "closed",
     "keyed_by_text",
     "map_header",
     "name_places",
     "nested_token",
     "noticing",
+    "opened",
     "register",
     "skip",
+    "split_values",
+    "unpaired",
 ]
