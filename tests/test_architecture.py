@@ -28,7 +28,7 @@ PACKAGE = "lastgood"
 LAYERS = {
     "values": "errors ids model paths refs",
     "algorithms": """aligning arguments building changes checkpoints codec commits diffing diffs
-        editing edits filling integrity json_patch manifest move_rules pages patching
+        editing edits filling integrity json_patch manifest move_rules pages patching placing
         removal_rules rows rules run_rules splitting summaries thread_rules tracing tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",

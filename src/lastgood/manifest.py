@@ -28,6 +28,7 @@ from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence, mo
 
 _LEAF, _FIELDS, _SEQUENCE = 0, 1, 2
 _INLINE, _SPLIT = b"\x00", b"\x01"
+_TEXTS = (Family.TEXT.value, Family.RAW.value)
 
 
 class Slot(NamedTuple):
@@ -147,8 +148,9 @@ class _Planner:
             if isinstance(place, Extent):
                 _add(places, place)
             else:
-                for page in place.pages:
-                    _add(places, self._store(page, slot))
+                counts = place.counts or (0,) * len(place.pages)
+                for page, count in zip(place.pages, counts, strict=True):
+                    _add(places, self._store(page, slot, count))
         return moved(node, places=tuple(places), nested=nested, home=slot, fresh=False)
 
     def _home(self, wanted: int | None) -> int:
@@ -160,21 +162,21 @@ class _Planner:
     def _taken(self, slot: int) -> bool:
         return self.fresh and self.slots[slot].stream != 0
 
-    def _store(self, page: bytes, slot: int) -> Extent:
+    def _store(self, page: bytes, slot: int, count: int) -> Extent:
         digest = part_digest(page)
         if len(page) >= SLICE:
-            again = self._again(digest)
+            again = self._again(digest, count)
             if again is not None:
                 return again
         stream, number = self.slots[slot]
         self.parts.append(Part(slot, number, page, digest))
         self.slots[slot] = Slot(stream, number + 1)
-        extent = Extent(slot, number, 1)
+        extent = Extent(slot, number, 1, count)
         if len(page) >= SLICE:
             self.here[digest] = extent
         return extent
 
-    def _again(self, digest: bytes) -> Extent | None:
+    def _again(self, digest: bytes, count: int) -> Extent | None:
         spot = self.found.get(digest)
         if digest in self.here or spot is None:
             return self.here.get(digest)
@@ -182,7 +184,7 @@ class _Planner:
         if spot.stream not in streams:
             self.slots.append(Slot(spot.stream, 0))
             streams.append(spot.stream)
-        self.here[digest] = Extent(streams.index(spot.stream), spot.number, 1)
+        self.here[digest] = Extent(streams.index(spot.stream), spot.number, 1, count)
         return self.here[digest]
 
     def done(self, manifest: bytes, tree: Node, skeleton: Sequence | None) -> Plan:
@@ -206,7 +208,9 @@ def _add(places: list[Place], place: Extent) -> None:
     """Append an extent, merging it with its neighbour where the numbers go on."""
     last = places[-1] if places else None
     if isinstance(last, Extent) and (last.slot, last.first + last.length) == place[:2]:
-        places[-1] = Extent(last.slot, last.first, last.length + place.length)
+        known = last.elements and place.elements
+        elements = last.elements + place.elements if known else 0
+        places[-1] = Extent(last.slot, last.first, last.length + place.length, elements)
     else:
         places.append(place)
 
@@ -247,9 +251,15 @@ def _records(node: Node) -> Iterator[bytes]:
         head = [node.family.value, node.kind, node.extra, node.count, node.home]
         yield ormsgpack.packb([_SEQUENCE, *head, len(node.places), len(node.nested)])
         for place in node.places:
-            yield ormsgpack.packb(list(place))
+            assert isinstance(place, Extent), "a tree is placed before it is spelled"
+            yield ormsgpack.packb(_spelled(place, alone=len(node.places) == 1))
         for child in node.nested:
             yield from _records(child)
+
+
+def _spelled(place: Extent, *, alone: bool) -> list[int]:
+    """A place as a record; the count is left out where the sequence itself has it, or nobody."""
+    return list(place if place.elements and not alone else place[:3])
 
 
 def read(manifest: bytes) -> tuple[Node, bool]:
@@ -292,8 +302,13 @@ def _node(records: Iterator[list[object]]) -> Node:
         extra=extra,  # type: ignore[arg-type]
         count=count,  # type: ignore[arg-type]
         chunks=(),
-        places=tuple(Extent(*next(records)) for _ in range(places)),  # type: ignore[arg-type, call-overload]
+        places=_read_places(records, places, 0 if family in _TEXTS else count),  # type: ignore[arg-type]
         running=hashlib.sha256(),
         home=home,  # type: ignore[arg-type]
         nested=tuple(_node(records) for _ in range(nested)),  # type: ignore[call-overload]
     )
+
+
+def _read_places(records: Iterator[list[object]], number: int, count: int) -> tuple[Extent, ...]:
+    found = tuple(Extent(*next(records)) for _ in range(number))  # type: ignore[arg-type]
+    return (found[0]._replace(elements=count),) if number == 1 else found

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from lastgood import pages
 from lastgood.codec import Codec, Dropped, Encoder, Family, Shape, nested_token, skip
 from lastgood.pages import SLICE, Chunk, Cut, Keep, Match, New
-from lastgood.tree import Fields, Fresh, Leaf, Node, Place, Sequence, cut_places, moved
+from lastgood.placing import chunks_of, counted, places_of
+from lastgood.tree import Fields, Leaf, Node, Sequence, moved, pages_in
 
 INLINE = 4096
 """A value whose encoding has at most this many bytes stays inline."""
@@ -98,7 +99,7 @@ def _text(site: _Site) -> Node | Dropped:
         if leaf is not None:
             return leaf
     matches = pages.match_text(_base(site.known), body)
-    return _sequence(site.shape, len(body), body, matches, site.known, ())
+    return _sequence(site.shape, len(body), body, matches, site.known)
 
 
 def _elements(site: _Site) -> Node | Dropped:
@@ -147,7 +148,8 @@ def from_elements(
     size, count = (known.own_size, known.count) if known else (0, 0)
     lengths = pages.KnownLengths(encoded, size, count)
     matches = pages.match_elements(_base(known), body, lengths, _jump(shape.family))
-    return _sequence(shape, len(encoded), body, matches, known, nested), lengths.new(matches)
+    node = _sequence(shape, len(encoded), body, matches, known, nested, lengths)
+    return node, lengths.new(matches)
 
 
 def _base(known: Sequence | None) -> tuple[Chunk, ...]:
@@ -212,19 +214,22 @@ def _sequence(
     body: bytes,
     matches: list[Match],
     known: Sequence | None,
-    nested: tuple[Node, ...],
+    nested: tuple[Node, ...] = (),
+    lengths: pages.Lengths | None = None,
 ) -> Sequence:
     if known is not None and _is_append(matches, known):
         new = [match for match in matches if isinstance(match, New)]
         tail, cut = (body[new[0].start :], new[0].cut) if new else (b"", Cut())
         return grown(known, shape, count, tail, cut, nested, known.binary)
+    chunks = chunks_of(matches, body, known)
+    places = places_of(matches, body, known)
     return Sequence(
         family=shape.family,
         kind=shape.kind,
         extra=shape.extra,
         count=count,
-        chunks=_chunks(matches, body, known),
-        places=_places(matches, body, known),
+        chunks=chunks,
+        places=places if lengths is None else counted(places, chunks, lengths, count),
         running=hashlib.sha256(body),
         home=known.home if known else None,
         nested=nested,
@@ -251,7 +256,7 @@ def grown(
         running = running.copy()
         running.update(tail)
         chunks = pages.grown(chunks, tail, cut)
-        places = (*places, Fresh(tuple(pages.pages_of((Chunk(tail, cut),)))))
+        places = (*places, pages_in((Chunk(tail, cut),)))
     return Sequence(
         shape.family,
         shape.kind,
@@ -264,34 +269,6 @@ def grown(
         nested,
         binary,
     )
-
-
-def _chunks(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[Chunk, ...]:
-    old = sum((chunk.cut for chunk in known.chunks), Cut()) if known else Cut()
-    chunks: tuple[Chunk, ...] = ()
-    offset = 0
-    for match in matches:
-        if isinstance(match, Keep):
-            end = match.first + match.length
-            cut = Cut(old.sizes[match.first : end], old.firsts[match.first : end])
-        else:
-            cut = match.cut
-        end = offset + sum(cut.sizes)
-        chunks = pages.grown(chunks, body[offset:end], cut)
-        offset = end
-    return chunks
-
-
-def _places(matches: list[Match], body: bytes, known: Sequence | None) -> tuple[Place, ...]:
-    found: list[Place] = []
-    for match in matches:
-        if isinstance(match, Keep):
-            assert known is not None, "only a base has pages to keep"
-            found.extend(cut_places(known.places, match.first, match.length))
-        else:
-            chunk = Chunk(body[match.start : match.end], match.cut)
-            found.append(Fresh(tuple(pages.pages_of((chunk,)))))
-    return tuple(found)
 
 
 class Addition(NamedTuple):
@@ -338,14 +315,16 @@ def rebased(node: Node, base: Node) -> Node:
     assert isinstance(node, Sequence)
     assert isinstance(base, Sequence)
     body = pages.joined(node.chunks)
+    lengths = None
     if node.family in (Family.TEXT, Family.RAW):
         matches = pages.match_text(base.chunks, body)
     else:
         jump = _jump(node.family)
-        matches = pages.match_elements(base.chunks, body, pages.scanned_lengths(body, jump), jump)
+        lengths = pages.ScannedLengths(body, jump, node.count)
+        matches = pages.match_elements(base.chunks, body, lengths, jump)
     nested = _rebased_nested(node.nested, base.nested)
     shape = Shape(node.family, node.kind, node.extra, ())
-    return _sequence(shape, node.count, body, matches, base, nested)
+    return _sequence(shape, node.count, body, matches, base, nested, lengths)
 
 
 def _rebased_nested(nested: tuple[Node, ...], old: tuple[Node, ...]) -> tuple[Node, ...]:
