@@ -27,9 +27,10 @@ PACKAGE = "lastgood"
 # all its modules. `__init__` is the front: what users import, above all operations.
 LAYERS = {
     "values": "errors ids model paths refs",
-    "algorithms": """aligning arguments building changes checkpoints codec commits diffing diffs
-        editing edits filling integrity json_patch manifest move_rules pages patching placing
-        removal_rules rows rules run_rules splitting summaries thread_rules tracing tree""",
+    "algorithms": """aligning arguments building changes checkpoints codec commits comparing diffing
+        diffs editing edits filling integrity json_patch manifest move_rules pages patching
+        placing removal_rules rows rules run_rules sharing splitting summaries thread_rules
+        tracing tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
     "operations": """blocking_runs client core headers listing looking moves moving opening

@@ -50,6 +50,10 @@ class Unread(ABC):
         """The encoding of the value."""
 
     @abstractmethod
+    def same(self, other: Unread) -> bool:
+        """Whether both are certainly equal, told without reading anything."""
+
+    @abstractmethod
     def beside(self, other: Unread) -> tuple[Shape, Shape] | None:
         """Both values opened, with what they share left out; None where they share nothing.
 
@@ -80,7 +84,10 @@ def compare(old: Part, new: Part, depth: int = 0) -> Edit | None:
 
 
 def _compared(old: Part, new: Part, depth: int) -> Edit | None:
-    if isinstance(old, bytes) and old == new:
+    if isinstance(old, bytes):
+        if old == new:
+            return None
+    elif isinstance(new, Unread) and old.same(new):
         return None
     left, right = _opened_both(old, new)
     same = (left.family, left.kind, left.extra) == (right.family, right.kind, right.extra)

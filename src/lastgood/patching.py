@@ -7,6 +7,7 @@ names the place. What no edit touches may differ.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 
 from lastgood import paths
@@ -51,10 +52,11 @@ def _patched_map(codec: Codec, shape: Shape, edit: Entries, path: Steps) -> byte
 
 
 def _patched_set(shape: Shape, edit: Members, path: Steps) -> bytes:
-    members: set[bytes] = set(shape.content)
-    if not members.issuperset(edit.removed) or not members.isdisjoint(edit.added):
+    members = Counter[bytes](shape.content)
+    if not members >= Counter(edit.removed) or not members.keys().isdisjoint(edit.added):
         raise _other(path, "has other members")
-    return closed(shape, sorted(members.difference(edit.removed).union(edit.added)))
+    left = members - Counter(edit.removed)
+    return closed(shape, sorted([*left.elements(), *edit.added]))
 
 
 def _patched_list(codec: Codec, shape: Shape, edit: Items, path: Steps) -> bytes:

@@ -36,6 +36,14 @@ def nested_token(digest: bytes) -> bytes:
     return ext(Number.NESTED, digest)
 
 
+_TOKEN = nested_token(bytes(32))[:-32]
+
+
+def is_token(data: bytes) -> bool:
+    """Whether an encoding is such a token."""
+    return data.startswith(_TOKEN)
+
+
 __all__ = [
     "DICT",
     "DROPPED",
@@ -54,6 +62,7 @@ __all__ = [
     "Shape",
     "array_header",
     "closed",
+    "is_token",
     "keyed_by_text",
     "map_header",
     "name_places",
