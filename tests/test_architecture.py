@@ -33,8 +33,8 @@ LAYERS = {
         tracing tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
-    "operations": """blocking_runs client core headers listing looking moves moving opening
-        operations resolving runs searching watching""",
+    "operations": """blocking_runs client comparison core headers listing looking moves moving
+        opening operations resolving runs searching watching""",
     "front": "__init__",
     "edges": "cli testing",
 }

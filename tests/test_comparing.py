@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood import Diff, manifest, tree
-from lastgood.comparing import Shelf, StoredPart
+from lastgood.comparing import Shelf, StoredValue
 from lastgood.diffing import compare
 from lastgood.manifest import Slot, Spot, Stored
 from lastgood.sharing import Layout, Share, Span, Sum, shared, solved
@@ -38,12 +38,12 @@ class Library(Shop):
             base = self.load(data, slots) if number % forget == forget - 1 else stored
         return rows
 
-    def part(self, row: Row, shelf: Shelf, *, remembered: bool = False) -> StoredPart:
+    def part(self, row: Row, shelf: Shelf, *, remembered: bool = False) -> StoredValue:
         data, slots, stored = row
         node = stored.tree if remembered else manifest.read(data)[0]
         if not remembered and manifest.read(data)[1]:
             node = manifest.read_skeleton(self._filled(node, slots))
-        return StoredPart(node, shelf)
+        return StoredValue(node, shelf)
 
     def diff(self, old: Row, new: Row, **how: bool) -> Diff:
         shelves = [Shelf(old[1]), Shelf(new[1])]
@@ -172,7 +172,7 @@ def test_ranges_without_counts_are_read_and_counted() -> None:
     library = Library()
     rows = [(*row[:2], _uncounted(row[2])) for row in library.rows([old, new])]
     shelves = Shelf(rows[0][1]), Shelf(rows[1][1])
-    parts = [StoredPart(row[2].tree, shelf) for row, shelf in zip(rows, shelves, strict=True)]
+    parts = [StoredValue(row[2].tree, shelf) for row, shelf in zip(rows, shelves, strict=True)]
     assert Diff.of(CODEC, compare(parts[0], parts[1])) == Diff.between(old, new)
 
 

@@ -64,7 +64,7 @@ def _spots(span: Span) -> Iterator[Spot]:
     return (Spot(span.stream, span.first + number) for number in range(span.length))
 
 
-class StoredPart(Unread):
+class StoredValue(Unread):
     """A node of a stored tree."""
 
     def __init__(self, node: Node, shelf: Shelf, token: bytes = b"") -> None:
@@ -89,24 +89,24 @@ class StoredPart(Unread):
             return node.data
         shape = self.shape()
         if shape.family in _TEXTS:
-            return closed(shape, [b"".join(self.read([self._all]))])
+            return closed(shape, [self.body()])
         return closed_from(shape, shape.content)
 
     def same(self, other: Unread) -> bool:
-        if not isinstance(other, StoredPart) or not self._comparable(other):
+        if not isinstance(other, StoredValue) or not self._comparable(other):
             return False
         mine, yours = ([span[:3] for span in part.layout.spans] for part in (self, other))
         return mine == yours and self.count == other.count
 
     def alike(self, other: Unread) -> bool:
-        if not isinstance(other, StoredPart) or type(self.node) is not type(other.node):
+        if not isinstance(other, StoredValue) or type(self.node) is not type(other.node):
             return False
         if isinstance(self.node, Leaf) or isinstance(other.node, Leaf):
             return False
         return self._kind == other._kind
 
     def beside(self, other: Unread) -> tuple[Shape, Shape] | None:
-        if not isinstance(other, StoredPart) or not self._comparable(other):
+        if not isinstance(other, StoredValue) or not self._comparable(other):
             return None
         if self._indivisible or other._indivisible:
             return None
@@ -144,6 +144,10 @@ class StoredPart(Unread):
             return [p for start, length in stretches for p in self._held[start : start + length]]
         return self.shelf.take([s for stretch in stretches for s in self.layout.cut(stretch)])
 
+    def body(self) -> bytes:
+        """All pages of a sequence."""
+        return b"".join(self.read([Stretch(0, self.layout.pages)]))
+
     @cached_property
     def _held(self) -> list[bytes]:
         """The pages of a tree that the client remembers."""
@@ -151,25 +155,21 @@ class StoredPart(Unread):
         return list(pages.pages_of(self.node.chunks))
 
     @property
-    def _all(self) -> Stretch:
-        return Stretch(0, self.layout.pages)
-
-    @property
     def _kind(self) -> tuple[int, bytes]:
         assert not isinstance(self.node, Leaf)
         return unpaired(self.node.kind), self.node.extra
 
-    def _comparable(self, other: StoredPart) -> bool:
+    def _comparable(self, other: StoredValue) -> bool:
         sequences = isinstance(self.node, Sequence) and isinstance(other.node, Sequence)
         return sequences and self._kind == other._kind
 
     def _child(self, node: Node, token: bytes = b"") -> Part:
-        return node.data if isinstance(node, Leaf) else StoredPart(node, self.shelf, token)
+        return node.data if isinstance(node, Leaf) else StoredValue(node, self.shelf, token)
 
     def _parts(self, node: Sequence) -> list[Part | Run]:
         """Its elements, or keys and values in turn; tokens give way to the nodes they stand for."""
         count = node.count * 2 if node.family is Family.MAP else node.count
-        values: list[Part | Run] = list(split_values(b"".join(self.read([self._all])), count))
+        values: list[Part | Run] = list(split_values(self.body(), count))
         if node.nested:
             nested = iter(node.nested)
             for number, value in enumerate(values):
@@ -189,7 +189,7 @@ class StoredPart(Unread):
 class _Beside:
     """Two sequences that share pages, on their way to what differs."""
 
-    def __init__(self, old: StoredPart, new: StoredPart, shares: list[Share]) -> None:
+    def __init__(self, old: StoredValue, new: StoredValue, shares: list[Share]) -> None:
         self.old = _Side(old, [Stretch(share.old, share.length) for share in shares])
         self.new = _Side(new, [Stretch(share.new, share.length) for share in shares])
 
@@ -213,7 +213,7 @@ class _Beside:
         ]
 
 
-def _read_all(parts: list[StoredPart], stretches: list[list[Stretch]]) -> None:
+def _read_all(parts: list[StoredValue], stretches: list[list[Stretch]]) -> None:
     """Ask for the pages of both sides before giving up on one."""
     missing = False
     for part, wanted in zip(parts, stretches, strict=True):
@@ -228,7 +228,7 @@ def _read_all(parts: list[StoredPart], stretches: list[list[Stretch]]) -> None:
 class _Side:
     """One of two sequences: the stretches that it shares, and what lies between them."""
 
-    def __init__(self, part: StoredPart, kept: list[Stretch]) -> None:
+    def __init__(self, part: StoredValue, kept: list[Stretch]) -> None:
         self.part = part
         self.kept = kept
         self.gaps = part.layout.gaps(kept)

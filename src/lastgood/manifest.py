@@ -13,7 +13,7 @@ pages and a change in it costs a page.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -77,6 +77,16 @@ class Plan(NamedTuple):
 def part_digest(data: bytes) -> bytes:
     """The short digest that finds repeats and names a damaged part."""
     return hashlib.sha256(data).digest()[:16]
+
+
+def check_parts(parts: Iterable[tuple[Spot, bytes, bytes]]) -> None:
+    """Compare stored pages, each with its spot and digest; the error names the damaged one."""
+    for spot, digest, data in parts:
+        if type(data) is not bytes or part_digest(data) != digest:
+            raise CheckpointIntegrityError(
+                f"part {spot.number} of stream {spot.stream} is damaged: its digest differs.",
+                hint="Restore a checkpoint that does not need it, or a copy of the store.",
+            )
 
 
 def large_pages(node: Node) -> tuple[bytes, ...]:
@@ -264,16 +274,17 @@ def _spelled(place: Extent, *, alone: bool) -> list[int]:
 
 def read(manifest: bytes) -> tuple[Node, bool]:
     """The tree without its pages, and whether it is only the skeleton that leads to the tree."""
-    return _parsed(manifest[1:]), manifest[:1] == _SPLIT
+    return read_records(manifest[1:]), manifest[:1] == _SPLIT
 
 
 def read_skeleton(skeleton: Node) -> Node:
     """The tree behind a skeleton whose pages have been read in."""
     assert isinstance(skeleton, Sequence)
-    return _parsed(pages.joined(skeleton.chunks))
+    return read_records(pages.joined(skeleton.chunks))
 
 
-def _parsed(data: bytes) -> Node:
+def read_records(data: bytes) -> Node:
+    """The tree without its pages, from the records of a manifest."""
     try:
         return _node(_split_records(data))
     except (ValueError, TypeError, IndexError, StopIteration, RuntimeError) as error:
