@@ -93,6 +93,8 @@ def joined(chunks: Sequence[Chunk]) -> bytes:
 
 def cut_of(chunks: Sequence[Chunk]) -> Cut:
     """How the whole body is cut."""
+    if len(chunks) == 1:
+        return chunks[0].cut
     cuts = [chunk.cut for chunk in chunks]
     sizes = tuple(chain.from_iterable(cut.sizes for cut in cuts))
     if any(len(cut.firsts) != len(cut.sizes) for cut in cuts):
@@ -185,10 +187,9 @@ def match_elements(
 class Lengths:
     """The lengths of the elements of a body, from the offset on that they were asked for."""
 
-    def __init__(self) -> None:
-        self._offset = self._first = 0
-        self._lengths: list[int] = []
-        self._ends: list[int] = []
+    _offset = _first = 0
+    _lengths: Sequence[int] = ()
+    _ends: Sequence[int] = ()
 
     @abstractmethod
     def __call__(self, offset: int) -> list[int]:
@@ -207,7 +208,6 @@ class KnownLengths(Lengths):
     """For a body whose elements were just encoded one by one; looks only at those asked for."""
 
     def __init__(self, encoded: Sequence[bytes], base_size: int, base_count: int) -> None:
-        super().__init__()
         self._encoded = encoded
         self._index_at = {0: 0, base_size: base_count}
 
@@ -216,8 +216,8 @@ class KnownLengths(Lengths):
         if first is None:
             first = bisect_left(list(accumulate(map(len, self._encoded))), offset) + 1
         self._offset, self._first = offset, first
-        self._lengths = list(map(len, self._encoded[first:]))
-        return self._lengths
+        self._lengths = lengths = list(map(len, self._encoded[first:]))
+        return lengths
 
     def new(self, matches: list[Match]) -> list[int]:
         """The elements that a matching found nowhere in the base."""
@@ -237,19 +237,19 @@ class ScannedLengths(Lengths):
     """For a body of so many elements that have to be found again in its bytes."""
 
     def __init__(self, body: bytes, skip: Skip, count: int) -> None:
-        super().__init__()
         self._body = body
         self._skip = skip
         self._count = count
 
     def __call__(self, offset: int) -> list[int]:
         self._offset = offset
+        lengths = []
         while offset < len(self._body):
             end = self._skip(self._body, offset)
-            self._lengths.append(end - offset)
+            lengths.append(end - offset)
             offset = end
-        self._first = self._count - len(self._lengths)
-        return self._lengths
+        self._first, self._lengths = self._count - len(lengths), lengths
+        return lengths
 
 
 def _keep(first: int, count: int) -> list[Match]:
