@@ -17,7 +17,7 @@ from lastgood.diffs import Diff
 from lastgood.driver import Driver
 from lastgood.edits import Edit
 from lastgood.manifest import Spot
-from lastgood.operations import locate
+from lastgood.resolving import locate
 from lastgood.rows import CheckpointRow, read_slots
 
 
