@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import OrderedDict
-from itertools import pairwise, permutations
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ def check(library: Library, old: Row, new: Row, values: tuple[Any, Any]) -> Diff
 def test_any_two_of_a_history(versions: list[Any], forget: int) -> None:
     library = Library()
     rows = library.rows(versions, forget=forget)
-    for a, b in permutations(range(len(versions)), 2):
+    for a, b in itertools.permutations(range(len(versions)), 2):
         check(library, rows[a], rows[b], (versions[a], versions[b]))
 
 
@@ -159,9 +160,25 @@ def test_a_large_dict_is_compared_by_key() -> None:
         ("add", ("more",)),
     }
     assert len(library.read) <= 10
-    turned = OrderedDict(reversed(old.items()))
-    rows = library.rows([OrderedDict(old), turned])
-    assert library.diff(rows[0], rows[1]).patch(OrderedDict(old)) == turned
+
+
+def test_the_order_of_a_large_dict_counts_where_it_counts() -> None:
+    old = OrderedDict((f"file {n}", f"text {n} " * 200) for n in range(300))
+    turned = old.copy()
+    turned.move_to_end("file 5")
+    library = Library()
+    rows = library.rows([old, turned])
+    assert library.diff(rows[0], rows[1]).patch(old) == turned
+    rows = library.rows([dict(old), dict(turned)])
+    assert not library.diff(rows[0], rows[1])
+
+
+def test_keys_that_look_the_same_are_all_kept() -> None:
+    old: dict[Any, Any] = {float("nan"): 0, **{n: f"text {n} " * 20 for n in range(300)}}
+    old[float("nan")] = 1
+    library = Library()
+    rows = library.rows([old, {**old, 150: "other"}])
+    assert len(library.diff(rows[0], rows[1]).patch(old)) == len(old) == 302
 
 
 def test_ranges_without_counts_are_read_and_counted() -> None:
@@ -174,6 +191,16 @@ def test_ranges_without_counts_are_read_and_counted() -> None:
     shelves = Shelf(rows[0][1]), Shelf(rows[1][1])
     parts = [StoredValue(row[2].tree, shelf) for row, shelf in zip(rows, shelves, strict=True)]
     assert Diff.of(CODEC, compare(parts[0], parts[1])) == Diff.between(old, new)
+
+
+def test_a_count_that_is_not_known_is_not_made_up() -> None:
+    old = {"messages": messages(100)}
+    new = {"messages": [*messages(100), {"id": -1}, {"id": -2}]}
+    library = Library()
+    [row] = library.rows([old])
+    base = _uncounted(row[2])
+    _, _, stored, _ = library.save(made(new, base.tree), base)
+    assert [extent.elements for extent in tree.extents(stored.tree)] == [0]
 
 
 def _uncounted(stored: Stored) -> Stored:
@@ -211,6 +238,21 @@ def test_shares_are_at_the_same_spots_and_in_order(old: list[Span], new: list[Sp
     for a, b in pairwise(found):
         assert a.old + a.length <= b.old
         assert a.new + a.length <= b.new
+
+
+apart = st.permutations([Span(1, first, 4) for first in range(1, 40, 5)])
+cut_up = st.permutations([Span(1, first, 6) for first in range(1, 45, 7)])
+
+
+@given(apart, cut_up)
+@EXAMPLES
+def test_no_row_of_shares_is_heavier(old: list[Span], new: list[Span]) -> None:
+    here, there = _pages(old), _pages(new)
+    longest = [[0] * (len(there) + 1) for _ in range(len(here) + 1)]
+    for i, j in itertools.product(range(len(here)), range(len(there))):
+        both = longest[i][j] + 1 if here[i] == there[j] else 0
+        longest[i + 1][j + 1] = max(both, longest[i][j + 1], longest[i + 1][j])
+    assert sum(share.length for share in shared(Layout(old), Layout(new))) == longest[-1][-1]
 
 
 def _pages(spans: list[Span]) -> list[Spot]:

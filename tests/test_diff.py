@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import math
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -70,9 +71,9 @@ def _at(value: Any, steps: tuple[Any, ...]) -> Any:
 
 def applied(document: Any, operations: list[dict[str, Any]]) -> Any:
     """RFC 6902, one operation after the other."""
-    document = {"": copy.deepcopy(document)}
+    document, operations = json.loads(json.dumps([{"": document}, operations]))
     for operation in operations:
-        op, value = operation["op"], copy.deepcopy(operation.get("value"))
+        op, value = operation["op"], operation.get("value")
         if op == "move":
             value = _taken(document, operation["from"])
         if op in ("remove", "replace"):
@@ -205,6 +206,13 @@ def test_sets_change_by_member() -> None:
 def test_a_dict_may_get_keys_that_are_no_text() -> None:
     assert ops(check({"a": 1}, {"a": 1, 2: 3})) == [("add", "[2]")]
     assert ops(check({"a": 1, 2: 3}, {"a": 1})) == [("remove", "[2]")]
+
+
+def test_keys_and_members_that_look_the_same_are_all_kept() -> None:
+    twins = {float("nan"): 1, float("nan"): 2, "n": 1}
+    assert len(Diff.between(twins, {**twins, "n": 2}).patch(twins)) == 3
+    members = {float("nan"), float("nan"), 1}
+    assert len(Diff.between(members, {*members, 2}).patch(members)) == 4
 
 
 def test_a_list_that_has_nothing_in_common_is_replaced() -> None:

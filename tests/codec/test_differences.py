@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 from codec_samples import SAMPLES, Child, Frozen, Job, Open, Order, Pair, Point, Slotted, same
 
-from lastgood import Diff
-from lastgood.codec import Codec, Family, closed, opened
+from lastgood import Diff, SerializationError
+from lastgood.codec import Codec, Family, closed, opened, split_values
 
 codec = Codec()
 every_sample = pytest.mark.parametrize("value", SAMPLES.values(), ids=SAMPLES)
@@ -46,6 +46,14 @@ def test_records_are_compared_by_field(old, new, path):
     diff = Diff.between(old, new)
     assert [change.path for change in diff] == [path]
     assert same(diff.patch(old), new)
+
+
+def test_values_are_split_as_they_are_spelled():
+    long_ones = [b"\xcc\x01"] * 20  # not how we write them, so packing anew would differ
+    assert split_values(b"".join(long_ones), 20) == long_ones
+    assert split_values(b"".join(long_ones)) == long_ones
+    with pytest.raises(SerializationError):
+        split_values(b"".join(long_ones), 21)
 
 
 @every_sample
