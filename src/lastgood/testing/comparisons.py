@@ -98,6 +98,7 @@ async def a_diff_equals_that_of_the_states(
         assert found.summary() == summary
         await compared(reader, second, first)
         assert not await reader.diff(first, first)
+        assert await reader.diff("s/a@~1", "s/a@") == found
 
 
 @case()
