@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from lastgood import pages
 from lastgood.codec import (
@@ -27,7 +28,7 @@ from lastgood.codec import (
     split_values,
     unpaired,
 )
-from lastgood.diffing import Missing, Part, Run, Unread, closed_from
+from lastgood.diffing import Missing, Part, Run, Unread
 from lastgood.manifest import Slot, Spot
 from lastgood.sharing import Layout, Share, Span, Stretch, Sum, shared, solved
 from lastgood.tree import Extent, Fields, Leaf, Node, Sequence
@@ -90,7 +91,8 @@ class StoredValue(Unread):
         shape = self.shape()
         if shape.family in _TEXTS:
             return closed(shape, [self.body()])
-        return closed_from(shape, shape.content)
+        parts = chain.from_iterable(shape.content) if shape.family is Family.MAP else shape.content
+        return closed(shape, [p if isinstance(p, bytes) else p.whole() for p in parts])
 
     def same(self, other: Unread) -> bool:
         if not isinstance(other, StoredValue) or not self._comparable(other):

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
+from typing import NamedTuple
 
 from lastgood.aligning import Pair, aligned
-from lastgood.codec import ORDERED_DICT, SETS, Family, Shape, closed, opened
+from lastgood.codec import ORDERED_DICT, SETS, Family, Shape, opened
 from lastgood.edits import Added, Changed, Edit, Entries, Items, Members, Moved, Removed, Swap
 
 DEEPEST = 60
@@ -159,85 +161,90 @@ class _List:
 
     def __init__(self, left: Shape, right: Shape) -> None:
         self.kind = left.kind
-        self.old: list[Part | Run] = left.content
-        self.new: list[Part | Run] = right.content
-        self.was = _starts(self.old)
-        self.at = _starts(self.new)
+        self.old: list[Part] = left.content
+        self.new: list[Part] = right.content
+        self.was = _starts(left.content)
+        self.at = _starts(right.content)
 
     def edit(self, depth: int) -> Edit | None:
         kept = self._kept()
-        moved = self._moved(kept)
-        gone = {i for i, _ in moved}
-        come = {j for _, j in moved}
-        changed: list[Pair] = []
-        gaps = list(_gaps(kept, len(self.old), len(self.new)))
-        for low, high, from_, to in gaps:
-            left = [i for i in range(low, high) if i not in gone]
-            right = [j for j in range(from_, to) if j not in come]
-            changed += self._versions(left, right)
+        gaps = [
+            _Gap(range(low, high), range(from_, to))
+            for low, high, from_, to in _gaps(kept, len(self.old), len(self.new))
+        ]
+        moved = self._moved(gaps)
+        gaps = [gap.without(moved) for gap in gaps] if moved else gaps
+        changed = [pair for gap in gaps for pair in self._versions(gap)]
+        gaps = [gap.without(changed) for gap in gaps] if changed else gaps
         if not (kept or moved or changed) and self.old and self.new:
             raise _Incomparable
-        gone.update(i for i, _ in (*kept, *changed))
-        come.update(j for _, j in (*kept, *changed))
-        return self._made(moved, changed, gone, come, depth)
+        return self._made(moved, changed, gaps, depth)
 
     def _kept(self) -> list[Pair]:
         """Equal elements in order; between two runs that both share, never across one."""
         runs = [i for i, part in enumerate(self.old) if isinstance(part, Run)]
         also = [j for j, part in enumerate(self.new) if isinstance(part, Run)]
         kept = list(zip(runs, also, strict=True))
-        for low, high, from_, to in _gaps(kept[:], len(self.old), len(self.new)):
-            old = [_key(part) for part in self.old[low:high]]  # type: ignore[arg-type]
-            new = [_key(part) for part in self.new[from_:to]]  # type: ignore[arg-type]
+        for low, high, from_, to in _gaps(kept, len(self.old), len(self.new)):
+            old, new = list(map(_key, self.old[low:high])), list(map(_key, self.new[from_:to]))
             kept += [(low + i, from_ + j) for i, j in aligned(old, new)]
         return sorted(kept)
 
-    def _moved(self, kept: list[Pair]) -> list[Pair]:
-        stayed, stands = {i for i, _ in kept}, {j for _, j in kept}
+    def _moved(self, gaps: list[_Gap]) -> list[Pair]:
+        """Equal elements out of order."""
         gone: dict[bytes, deque[int]] = {}
-        for i, part in enumerate(self.old):
-            if i not in stayed:
-                gone.setdefault(_key(part), deque()).append(i)  # type: ignore[arg-type]
+        for i in (i for gap in gaps for i in gap.old):
+            gone.setdefault(_key(self.old[i]), deque()).append(i)
         moved = []
-        for j, part in enumerate(self.new):
-            places = None if j in stands else gone.get(_key(part))  # type: ignore[arg-type]
+        for j in (j for gap in gaps for j in gap.new):
+            places = gone.get(_key(self.new[j]))
             if places:
                 moved.append((places.popleft(), j))
         return moved
 
-    def _versions(self, left: list[int], right: list[int]) -> list[Pair]:
+    def _versions(self, gap: _Gap) -> list[Pair]:
         """Pairs of a removed and an added element that are one element, changed."""
-        if not left or not right:
+        if not gap.old or not gap.new:
             return []
-        old = [_View(self.old[i]) for i in left]  # type: ignore[arg-type]
-        new = [_View(self.new[j]) for j in right]  # type: ignore[arg-type]
-        even = len(left) == len(right)
+        old = [_View(self.old[i]) for i in gap.old]
+        even = len(gap.old) == len(gap.new)
         found, free = [], 0
-        for n, view in enumerate(new):
+        for n, j in enumerate(gap.new):
+            view = _View(self.new[j])
             near = range(free, min(free + NEAR, len(old)))
             scores = [(old[k].likeness(view, even and k == n), -k) for k in near]
             score, k = max(scores, default=(0.0, 0))
             if score >= ALIKE:
-                found.append((left[-k], right[n]))
+                found.append((gap.old[-k], j))
                 free = -k + 1
         return found
 
     def _made(
-        self, moved: list[Pair], changed: list[Pair], gone: set[int], come: set[int], depth: int
+        self, moved: list[Pair], changed: list[Pair], gaps: list[_Gap], depth: int
     ) -> Edit | None:
-        was, at = self.was, self.at
-        old, new = self.old, self.new
-        edits = [(i, j, compare(old[i], new[j], depth + 1)) for i, j in changed]  # type: ignore[arg-type]
+        was, at, old, new = self.was, self.at, self.old, self.new
+        edits = [(i, j, compare(old[i], new[j], depth + 1)) for i, j in changed]
         made = Items(
             self.kind,
             was[-1],
             at[-1],
-            tuple(Removed(was[i], whole(p)) for i, p in enumerate(old) if i not in gone),  # type: ignore[arg-type]
-            tuple(Moved(was[i], at[j], whole(old[i])) for i, j in moved),  # type: ignore[arg-type]
+            tuple(Removed(was[i], whole(old[i])) for gap in gaps for i in gap.old),
+            tuple(Moved(was[i], at[j], whole(old[i])) for i, j in moved),
             tuple(Changed(was[i], at[j], edit) for i, j, edit in edits if edit is not None),
-            tuple(Added(at[j], whole(p)) for j, p in enumerate(new) if j not in come),  # type: ignore[arg-type]
+            tuple(Added(at[j], whole(new[j])) for gap in gaps for j in gap.new),
         )
         return made if made.removed or made.moved or made.changed or made.added else None
+
+
+class _Gap(NamedTuple):
+    """What is left on either side between two neighbours that stayed."""
+
+    old: Sequence[int]
+    new: Sequence[int]
+
+    def without(self, pairs: list[Pair]) -> _Gap:
+        gone, come = {i for i, _ in pairs}, {j for _, j in pairs}
+        return _Gap([i for i in self.old if i not in gone], [j for j in self.new if j not in come])
 
 
 def _starts(content: list[Part | Run]) -> list[int]:
@@ -290,9 +297,3 @@ def _like_maps(old: dict[bytes, bytes], new: dict[bytes, bytes], opposite: bool)
 def _overlap(old: list[bytes], new: list[bytes]) -> float:
     common = (Counter(old) & Counter(new)).total()
     return 2 * common / max(1, len(old) + len(new))
-
-
-def closed_from(shape: Shape, parts: list[Part] | list[tuple[bytes, Part]]) -> bytes:
-    """The encoding of an opened value."""
-    flat = chain.from_iterable(parts) if shape.family is Family.MAP else parts  # type: ignore[arg-type]
-    return closed(shape, [whole(part) for part in flat])  # type: ignore[arg-type]

@@ -25,8 +25,8 @@ _FIXED_EXT = range(0xD4, 0xD9)
 _SIZED_EXT = range(0xC7, 0xCA)
 _TEXT_OPENERS = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
 
-# From here on one native pass over all parts is quicker than stepping over each (measured).
-_MANY = 16
+# From so many bytes on, one native pass is quicker than stepping from token to token (measured).
+_LONG = 128
 
 _FAMILIES = {number: kind.family for number, kind in KINDS.items()} | {Number.RECORD: Family.MAP}
 _HEADED = frozenset({Number.RECORD, *(n for n, kind in KINDS.items() if kind.headed)})
@@ -88,7 +88,7 @@ def split_values(body: bytes, count: int | None = None) -> list[bytes]:
     A native pass reads all of them with exts left closed and packs each again, which is the same
     bytes wherever we wrote them; if it is not, they are stepped over one by one.
     """
-    if count is not None and count >= _MANY:
+    if count is not None and len(body) >= _LONG:
         parts = _native_split(body, count)
         if b"".join(parts) == body:
             return parts
