@@ -147,6 +147,15 @@ def test_a_huge_element_is_gone_into() -> None:
     assert len(library.read) <= 12
 
 
+def test_huge_elements_are_told_apart_by_their_ids() -> None:
+    old = {"runs": [{"id": n, "log": messages(300)} for n in range(4)]}
+    new = {"runs": [{"id": 9, "log": messages(301)}, *old["runs"][1:]]}
+    library = Library()
+    rows = library.rows([old, new])
+    ops = [(change.op, change.path) for change in library.diff(rows[0], rows[1])]
+    assert ops == [("remove", "runs[0]"), ("add", "runs[0]")]
+
+
 def test_a_large_dict_is_compared_by_key() -> None:
     old = {f"file {n}": f"text {n} " * 20 for n in range(1000)}
     new = {**old, "file 500": "other", "more": 1}

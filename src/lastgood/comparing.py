@@ -28,7 +28,7 @@ from lastgood.codec import (
     split_values,
     unpaired,
 )
-from lastgood.diffing import Missing, Part, Run, Unread
+from lastgood.diffing import ID, Missing, Part, Run, Unread
 from lastgood.manifest import Slot, Spot
 from lastgood.sharing import Layout, Share, Span, Stretch, Sum, shared, solved
 from lastgood.tree import Extent, Fields, Leaf, Node, Sequence
@@ -103,9 +103,11 @@ class StoredValue(Unread):
     def alike(self, other: Unread) -> bool:
         if not isinstance(other, StoredValue) or type(self.node) is not type(other.node):
             return False
-        if isinstance(self.node, Leaf) or isinstance(other.node, Leaf):
-            return False
-        return self._kind == other._kind
+        return self._kind == other._kind and self._id == other._id
+
+    @property
+    def _id(self) -> Node | None:
+        return self.node.children.get(ID) if isinstance(self.node, Fields) else None
 
     def beside(self, other: Unread) -> tuple[Shape, Shape] | None:
         if not isinstance(other, StoredValue) or not self._comparable(other):

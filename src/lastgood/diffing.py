@@ -27,7 +27,9 @@ ALIKE = 0.5
 """The share of equal parts from which on a container counts as the same one, changed."""
 NEAR = 8
 """Among how many removed elements the old version of an added one is looked for."""
-_ID, _NONE = b"\xa2id", b"\xc0"
+ID = b"\xa2id"
+"""The key, encoded, whose value tells elements apart."""
+_NONE = b"\xc0"
 
 
 class Missing(Exception):
@@ -285,7 +287,7 @@ class _View:
 
 def _like_maps(old: dict[bytes, bytes], new: dict[bytes, bytes], opposite: bool) -> float:
     """By equal entries; an `id` on both sides decides alone."""
-    mine, yours = old.get(_ID, _NONE), new.get(_ID, _NONE)
+    mine, yours = old.get(ID, _NONE), new.get(ID, _NONE)
     if _NONE not in (mine, yours):
         return float(mine == yours)
     same = sum(1 for key, value in old.items() if new.get(key) == value)
