@@ -68,6 +68,17 @@ def windows(count: int, length: int, seed: int) -> Iterator[State]:
             yield {"messages": messages, "turn": number, "topic": added[0]["id"]}
 
 
+def revised(messages: list[Message], seed: int = 2) -> list[Message]:
+    """The same messages but for three: one edited, one removed, one that came in between."""
+    rng = random.Random(seed)
+    third = len(messages) // 3
+    found = [*messages]
+    found[2 * third] = {**found[2 * third], "content": _text(rng, 300)}
+    del found[third]
+    found.insert(third // 2, _chat(rng, "user"))
+    return found
+
+
 def _phrase(rng: random.Random) -> str:
     article = rng.choice(["the", "the", "a", "this", "our", "their"])
     words = [article, rng.choice(ADJECTIVES), rng.choice(NOUNS)]

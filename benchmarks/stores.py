@@ -296,6 +296,52 @@ class LastgoodWriters(Writers):
         await self._client.close()
 
 
+class LastgoodDiff:
+    """Two checkpoints of one thread, compared by us."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ids: list[str] = []
+
+    def open(self) -> None:
+        """Connect; what a client remembers begins with it."""
+        from lastgood import BlockingClient
+
+        self._client = BlockingClient.sqlite(self.path)
+        self._client.threads(limit=1)
+
+    def save(self, *states: State) -> None:
+        """Save the states one after the other."""
+        self.open()
+        self._ids = [
+            self._client.save(AGENT, session_id=THREAD, execution_state=state) for state in states
+        ]
+        self.close()
+
+    def compare(self) -> None:
+        """Find the three messages that differ."""
+        found = self._client.diff(*self._ids)
+        if found.summary() != "1 message added, 1 message changed, 1 message removed":
+            raise AssertionError(f"found something else: {found.summary()}")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._client.close()
+
+
+class LastgoodRestoreBoth(LastgoodDiff):
+    """What a comparison by hand begins with: both states restored."""
+
+    def compare(self) -> None:
+        for id in self._ids:
+            self._client.restore(id)
+
+
+COMPARERS: dict[str, type[LastgoodDiff]] = {
+    "lastgood-diff": LastgoodDiff,
+    "lastgood-restore-both": LastgoodRestoreBoth,
+}
+
 CONVERSATIONS: dict[str, type[Conversation]] = {
     "floor": Floor,
     "lastgood-save": LastgoodSave,

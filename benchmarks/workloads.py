@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from benchmarks.data import State, conversation, windows
-from benchmarks.stores import CONVERSATIONS, WRITERS, Pragmas, Writers
+from benchmarks.data import State, conversation, revised, windows
+from benchmarks.stores import COMPARERS, CONVERSATIONS, WRITERS, Pragmas, Writers
 
 Figures = dict[str, float]
 
@@ -112,6 +112,22 @@ async def _require_newest(opened: Writers, store: str, work: dict[str, list[Stat
     await opened.close()
 
 
+def diff_of_two(store: str, directory: Path, scale: float) -> Figures:
+    """Two states of 10,000 messages that differ in three; a new client for each measurement."""
+    messages = [m for added in conversation(max(50, round(5_000 * scale))) for m in added]
+    opened = COMPARERS[store](directory / "states.db")
+    opened.save({"messages": messages}, {"messages": revised(messages)})
+    size = _bytes_in(directory)
+    times = []
+    for _ in range(RESTORES):
+        opened.open()
+        before = perf_counter()
+        opened.compare()
+        times.append(perf_counter() - before)
+        opened.close()
+    return {"seconds": median(times), "compare_ms": median(times) * 1e3, "bytes": size}
+
+
 def _spread(name: str, times: list[float]) -> Figures:
     ordered = sorted(times)
     p99 = ordered[round(0.99 * (len(ordered) - 1))]
@@ -150,6 +166,8 @@ _WRITER_COLUMNS = {
     "bytes": "at rest",
 }
 
+_COMPARE_COLUMNS = {"compare_ms": "ms", "bytes": "at rest"}
+
 WORKLOADS = {
     "w1": Workload(
         "W1 growing conversation: 1,000 steps of two messages, every step saved",
@@ -169,5 +187,12 @@ WORKLOADS = {
         async_writers,
         _WRITER_COLUMNS,
         [Gate("seconds", "lastgood", "langgraph-aiosqlite", 4)],
+    ),
+    "diff": Workload(
+        "Diff: two states of 10,000 messages that differ in three, nothing remembered",
+        COMPARERS,
+        diff_of_two,
+        _COMPARE_COLUMNS,
+        [Gate("seconds", "lastgood-diff", "lastgood-restore-both", 20)],
     ),
 }

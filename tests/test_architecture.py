@@ -27,13 +27,14 @@ PACKAGE = "lastgood"
 # all its modules. `__init__` is the front: what users import, above all operations.
 LAYERS = {
     "values": "errors ids model paths refs",
-    "algorithms": """arguments building checkpoints codec commits editing filling integrity manifest
-        move_rules pages removal_rules rows rules run_rules splitting thread_rules
+    "algorithms": """aligning arguments building changes checkpoints codec commits comparing diffing
+        diffs editing edits filling integrity json_patch manifest move_rules pages patching
+        placing removal_rules rows rules run_rules sharing splitting summaries thread_rules
         tracing tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
-    "operations": """blocking_runs client core headers listing looking moves moving opening
-        operations resolving runs searching watching""",
+    "operations": """blocking_runs client comparison core headers listing looking moves moving
+        opening operations resolving runs searching watching""",
     "front": "__init__",
     "edges": "cli testing",
 }

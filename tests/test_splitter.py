@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lastgood import manifest, tree
 from lastgood.building import build, grafted
-from lastgood.codec import Codec
+from lastgood.codec import Codec, Family, split_values
 from lastgood.errors import SerializationError
 from lastgood.filling import Filling
 from lastgood.manifest import Slot, Spot, Stored
@@ -91,6 +91,20 @@ def made(value: Any, base: Node | None = None) -> Node:
     return node
 
 
+def check_counts(node: Node) -> None:
+    """Every range knows how many elements are in it, whatever happened to its sequence."""
+    if isinstance(node, tree.Fields):
+        for child in node.children.values():
+            check_counts(child)
+    elif isinstance(node, tree.Sequence) and node.family in (Family.ARRAY, Family.MAP):
+        for place, chunk in zip(node.places, node.chunks, strict=True):
+            assert isinstance(place, tree.Extent)
+            values = len(split_values(chunk.data))
+            assert place.elements * (2 if node.family is Family.MAP else 1) == values
+        for child in node.nested:
+            check_counts(child)
+
+
 def play(versions: list[Any], *, forget: int = 5) -> list[int]:
     """Save versions one on top of the other; every one must come back, with a hash of its own."""
     shop, base, rows, costs = Shop(), None, [], []
@@ -113,6 +127,7 @@ def play(versions: list[Any], *, forget: int = 5) -> list[int]:
         for loaded in (shop.load(data, slots), near := shop.load(data, slots, near)):
             assert loaded.tree.hash == digest
             assert CODEC.pack(build(CODEC, loaded.tree)) == CODEC.pack(value)
+        check_counts(shop.load(data, slots).tree)
     return costs
 
 

@@ -1,9 +1,11 @@
 """Durable state for AI agents: every step saved, every run resumed from its last good step."""
 
 from lastgood.blocking_runs import BlockingRun
+from lastgood.changes import Change
 from lastgood.checkpoints import Checkpoint, CheckpointBuilder
 from lastgood.client import BlockingClient, Client
 from lastgood.codec import Loss, Opaque, register
+from lastgood.diffs import Diff
 from lastgood.errors import (
     BackendConnectionError,
     CheckpointConflictError,
@@ -42,6 +44,7 @@ __all__ = [
     "BlockingClient",
     "BlockingRun",
     "BranchInfo",
+    "Change",
     "Checkpoint",
     "CheckpointBuilder",
     "CheckpointConflictError",
@@ -49,6 +52,7 @@ __all__ = [
     "CheckpointIntegrityError",
     "CheckpointNotFoundError",
     "Client",
+    "Diff",
     "Framework",
     "Gap",
     "Header",

@@ -140,8 +140,12 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
-        """The parts of each range in order. A range of which a part is missing comes back short."""
+    async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
+        """The parts of each range in order. A range of which a part is missing comes back short.
+
+        - With `checked`, a part that its digest does not fit is an integrity error: for readers
+          of some parts only, who cannot tell by the hash of the whole state.
+        """
 
     @abstractmethod
     async def at(self, tenant: str, thread: str, seq: int) -> Located | None:

@@ -14,6 +14,7 @@ from lastgood import arguments, operations
 from lastgood.backend import Listing
 from lastgood.blocking_runs import BlockingRun
 from lastgood.checkpoints import Checkpoint
+from lastgood.comparison import Comparing
 from lastgood.core import About, Core
 from lastgood.driver import Direct, Driver, blocking, iterated
 from lastgood.errors import CheckpointIntegrityError
@@ -52,7 +53,7 @@ class RunOptions(TypedDict, total=False):
     ttl_seconds: float | timedelta | None
 
 
-class Client(Opener, Looking, Moving):
+class Client(Opener, Looking, Moving, Comparing):
     """Durable state for agents; every method is a coroutine.
 
     Bound to no event loop, usable from any number of tasks and threads. `with Client.sqlite()`
@@ -364,6 +365,7 @@ class BlockingClient(Opener):
     untag = blocking(Client.untag)
     blame = blocking(Client.blame)
     bisect = blocking(Client.bisect)
+    diff = blocking(Client.diff)
     fork = blocking(Client.fork)
     rewind = blocking(Client.rewind)
     undo = blocking(Client.undo)

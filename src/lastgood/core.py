@@ -297,10 +297,10 @@ class Core:
         found = await self.backend.parts(wanted) if wanted else []
         for extent, pages in zip(wanted, found, strict=True):
             if len(pages) != extent.length:
-                raise await self._lost(row, extent, extent.length - len(pages))
+                raise await self.lost(row, extent, extent.length - len(pages))
         return filling.filled(iter(found))
 
-    async def _lost(self, row: CheckpointRow, extent: Extents, count: int) -> LastgoodError:
+    async def lost(self, row: CheckpointRow, extent: Extents, count: int) -> LastgoodError:
         """Parts are not there: the checkpoint was removed meanwhile, or they are damaged."""
         if not await self.backend.find(self.tenant, [row.id]):
             return CheckpointNotFoundError(f"checkpoint {row.label} was removed meanwhile.")

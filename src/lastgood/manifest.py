@@ -13,7 +13,7 @@ pages and a change in it costs a page.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence, mo
 
 _LEAF, _FIELDS, _SEQUENCE = 0, 1, 2
 _INLINE, _SPLIT = b"\x00", b"\x01"
+_TEXTS = (Family.TEXT.value, Family.RAW.value)
 
 Record = list[object]
 
@@ -78,6 +79,16 @@ class Plan(NamedTuple):
 def part_digest(data: bytes) -> bytes:
     """The short digest that finds repeats and names a damaged part."""
     return hashlib.sha256(data).digest()[:16]
+
+
+def check_parts(parts: Iterable[tuple[Spot, bytes, bytes]]) -> None:
+    """Compare stored pages, each with its spot and digest; the error names the damaged one."""
+    for spot, digest, data in parts:
+        if type(data) is not bytes or part_digest(data) != digest:
+            raise CheckpointIntegrityError(
+                f"part {spot.number} of stream {spot.stream} is damaged: its digest differs.",
+                hint="Restore a checkpoint that does not need it, or a copy of the store.",
+            )
 
 
 def large_pages(node: Node) -> tuple[bytes, ...]:
@@ -156,8 +167,9 @@ class _Planner:
             if isinstance(place, Extent):
                 _add(places, place)
             else:
-                for page in place.pages:
-                    _add(places, self._store(page, slot))
+                counts = place.counts or (0,) * len(place.pages)
+                for page, count in zip(place.pages, counts, strict=True):
+                    _add(places, self._store(page, slot, count))
         return moved(node, places=tuple(places), nested=nested, home=slot, fresh=False)
 
     def _home(self, wanted: int | None) -> int:
@@ -169,21 +181,21 @@ class _Planner:
     def _taken(self, slot: int) -> bool:
         return self.fresh and self.slots[slot].stream != 0
 
-    def _store(self, page: bytes, slot: int) -> Extent:
+    def _store(self, page: bytes, slot: int, count: int) -> Extent:
         digest = part_digest(page)
         if len(page) >= SLICE:
-            again = self._again(digest)
+            again = self._again(digest, count)
             if again is not None:
                 return again
         stream, number = self.slots[slot]
         self.parts.append(Part(slot, number, page, digest))
         self.slots[slot] = Slot(stream, number + 1)
-        extent = Extent(slot, number, 1)
+        extent = Extent(slot, number, 1, count)
         if len(page) >= SLICE:
             self.here[digest] = extent
         return extent
 
-    def _again(self, digest: bytes) -> Extent | None:
+    def _again(self, digest: bytes, count: int) -> Extent | None:
         spot = self.found.get(digest)
         if digest in self.here or spot is None:
             return self.here.get(digest)
@@ -191,7 +203,7 @@ class _Planner:
         if spot.stream not in streams:
             self.slots.append(Slot(spot.stream, 0))
             streams.append(spot.stream)
-        self.here[digest] = Extent(streams.index(spot.stream), spot.number, 1)
+        self.here[digest] = Extent(streams.index(spot.stream), spot.number, 1, count)
         return self.here[digest]
 
     def done(self, manifest: bytes, tree: Node, skeleton: Sequence | None) -> Plan:
@@ -215,7 +227,9 @@ def _add(places: list[Place], place: Extent) -> None:
     """Append an extent, merging it with its neighbour where the numbers go on."""
     last = places[-1] if places else None
     if isinstance(last, Extent) and (last.slot, last.first + last.length) == place[:2]:
-        places[-1] = Extent(last.slot, last.first, last.length + place.length)
+        known = last.elements and place.elements
+        elements = last.elements + place.elements if known else 0
+        places[-1] = Extent(last.slot, last.first, last.length + place.length, elements)
     else:
         places.append(place)
 
@@ -257,24 +271,32 @@ def _records(node: Node) -> list[Record]:
         return found
     head = [node.family.value, node.kind, node.extra, node.count, node.home]
     found = [[_SEQUENCE, *head, len(node.places), len(node.nested)]]
-    found += map(list, node.places)
+    for place in node.places:
+        assert isinstance(place, Extent), "a tree is placed before it is spelled"
+        found.append(_range(place, alone=len(node.places) == 1))
     for child in node.nested:
         found += _records(child)
     return found
 
 
+def _range(place: Extent, *, alone: bool) -> Record:
+    """A place as a record; the count is left out where the sequence itself has it, or nobody."""
+    return list(place if place.elements and not alone else place[:3])
+
+
 def read(manifest: bytes) -> tuple[Node, bool]:
     """The tree without its pages, and whether it is only the skeleton that leads to the tree."""
-    return _parsed(manifest[1:]), manifest[:1] == _SPLIT
+    return read_records(manifest[1:]), manifest[:1] == _SPLIT
 
 
 def read_skeleton(skeleton: Node) -> Node:
     """The tree behind a skeleton whose pages have been read in."""
     assert isinstance(skeleton, Sequence)
-    return _parsed(pages.joined(skeleton.chunks))
+    return read_records(pages.joined(skeleton.chunks))
 
 
-def _parsed(data: bytes) -> Node:
+def read_records(data: bytes) -> Node:
+    """The tree without its pages, from the records of a manifest."""
     try:
         return _node(_split_records(data))
     except (ValueError, TypeError, IndexError, StopIteration, RuntimeError) as error:
@@ -303,8 +325,13 @@ def _node(records: Iterator[Record]) -> Node:
         extra=extra,  # type: ignore[arg-type]
         count=count,  # type: ignore[arg-type]
         chunks=(),
-        places=tuple(Extent(*next(records)) for _ in range(places)),  # type: ignore[arg-type, call-overload]
+        places=_read_places(records, places, 0 if family in _TEXTS else count),  # type: ignore[arg-type]
         running=hashlib.sha256(),
         home=home,  # type: ignore[arg-type]
         nested=tuple(_node(records) for _ in range(nested)),  # type: ignore[call-overload]
     )
+
+
+def _read_places(records: Iterator[list[object]], number: int, count: int) -> tuple[Extent, ...]:
+    found = tuple(Extent(*next(records)) for _ in range(number))  # type: ignore[arg-type]
+    return (found[0]._replace(elements=count),) if number == 1 else found

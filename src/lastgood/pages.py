@@ -9,9 +9,11 @@ recurs at an element boundary ends at an element boundary too; that makes compar
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import sub
 from typing import NamedTuple
 
 PAGE = 1024
@@ -25,21 +27,24 @@ TIES = 8
 """How many pages with the same first element are tried; a list of equal values has many."""
 
 Skip = Callable[[bytes, int], int]
-Lengths = Callable[[int], list[int]]
 
 
 class Cut(NamedTuple):
-    """How bytes are cut: the size of each page and of the first element in it.
+    """How bytes are cut: the size of each page, of the first element in it, and how many it has.
 
-    `firsts` is empty where it is not known (pages from the store) or means nothing (texts).
+    `firsts` and `counts` are empty where they are not known (pages from the store) or mean nothing
+    (texts).
     """
 
     sizes: tuple[int, ...] = ()
     firsts: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
 
     def __add__(self, other: Cut) -> Cut:  # type: ignore[override]
-        known = len(self.firsts) == len(self.sizes) and len(other.firsts) == len(other.sizes)
-        return Cut(self.sizes + other.sizes, self.firsts + other.firsts if known else ())
+        sizes = self.sizes + other.sizes
+        if len(self.firsts) == len(self.sizes) and len(other.firsts) == len(other.sizes):
+            return Cut(sizes, self.firsts + other.firsts, self.counts + other.counts)
+        return Cut(sizes)
 
 
 class Chunk(NamedTuple):
@@ -89,9 +94,16 @@ def joined(chunks: Sequence[Chunk]) -> bytes:
     return chunks[0].data if len(chunks) == 1 else b"".join(chunk.data for chunk in chunks)
 
 
-def whole_cut(chunks: Sequence[Chunk]) -> Cut:
+def cut_of(chunks: Sequence[Chunk]) -> Cut:
     """How the whole body is cut."""
-    return chunks[0].cut if len(chunks) == 1 else sum((chunk.cut for chunk in chunks), Cut())
+    if len(chunks) == 1:
+        return chunks[0].cut
+    cuts = [chunk.cut for chunk in chunks]
+    sizes = tuple(chain.from_iterable(cut.sizes for cut in cuts))
+    if any(len(cut.firsts) != len(cut.sizes) for cut in cuts):
+        return Cut(sizes)
+    firsts = chain.from_iterable(cut.firsts for cut in cuts)
+    return Cut(sizes, tuple(firsts), tuple(chain.from_iterable(cut.counts for cut in cuts)))
 
 
 def grown(chunks: tuple[Chunk, ...], data: bytes, cut: Cut) -> tuple[Chunk, ...]:
@@ -117,17 +129,19 @@ def chunked(body: bytes, cuts: Sequence[Cut]) -> tuple[Chunk, ...]:
 
 def cut_elements(lengths: Sequence[int]) -> Cut:
     """Group neighbouring elements, given by their lengths, into pages."""
-    sizes, firsts, open_page = [], [], 0
-    for length in lengths:
+    sizes, firsts, ends, open_page = [], [], [0], 0
+    for number, length in enumerate(lengths, 1):
         if not open_page:
             firsts.append(length)
         open_page += length
         if open_page >= PAGE:
             sizes.append(open_page)
+            ends.append(number)
             open_page = 0
     if open_page:
         sizes.append(open_page)
-    return Cut(tuple(sizes), tuple(firsts))
+        ends.append(len(lengths))
+    return Cut(tuple(sizes), tuple(firsts), tuple(map(sub, ends[1:], ends)))
 
 
 def cut_text(length: int) -> Cut:
@@ -206,22 +220,40 @@ def match_elements(
     return found + _Resync(base, body, skip).scan(offset, lengths, kept)
 
 
-class KnownLengths:
+class Lengths:
+    """The lengths of the elements of a body, from the offset on that they were asked for."""
+
+    _offset = _first = 0
+    _lengths: Sequence[int] = ()
+    _ends: Sequence[int] = ()
+
+    @abstractmethod
+    def __call__(self, offset: int) -> list[int]:
+        """The lengths from an offset on."""
+
+    def before(self, offset: int) -> int:
+        """How many elements stand before an offset; 0 where nobody asked so far in front."""
+        if not self._lengths or offset < self._offset:
+            return 0
+        if not self._ends:
+            self._ends = list(accumulate(self._lengths, initial=self._offset))
+        return self._first + bisect_left(self._ends, offset)
+
+
+class KnownLengths(Lengths):
     """For a body whose elements were just encoded one by one; looks only at those asked for."""
 
     def __init__(self, encoded: Sequence[bytes], base_size: int, base_count: int) -> None:
         self._encoded = encoded
         self._index_at = {0: 0, base_size: base_count}
-        self._offset = self._first = 0
-        self._lengths: list[int] = []
 
     def __call__(self, offset: int) -> list[int]:
         first = self._index_at.get(offset)
         if first is None:
             first = bisect_left(list(accumulate(map(len, self._encoded))), offset) + 1
         self._offset, self._first = offset, first
-        self._lengths = list(map(len, self._encoded[first:]))
-        return self._lengths
+        self._lengths = lengths = list(map(len, self._encoded[first:]))
+        return lengths
 
     def new(self, matches: list[Match]) -> list[int]:
         """The elements that a matching found nowhere in the base."""
@@ -237,18 +269,23 @@ class KnownLengths:
         return found
 
 
-def scanned_lengths(body: bytes, skip: Skip) -> Lengths:
-    """For a body whose elements have to be found again in its bytes."""
+class ScannedLengths(Lengths):
+    """For a body of so many elements that have to be found again in its bytes."""
 
-    def lengths_from(offset: int) -> list[int]:
+    def __init__(self, body: bytes, skip: Skip, count: int) -> None:
+        self._body = body
+        self._skip = skip
+        self._count = count
+
+    def __call__(self, offset: int) -> list[int]:
+        self._offset = offset
         lengths = []
-        while offset < len(body):
-            end = skip(body, offset)
+        while offset < len(self._body):
+            end = self._skip(self._body, offset)
             lengths.append(end - offset)
             offset = end
+        self._first, self._lengths = self._count - len(lengths), lengths
         return lengths
-
-    return lengths_from
 
 
 def _keep(first: int, count: int) -> list[Match]:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from lastgood import pages
 from lastgood.codec import ROW, Codec, Dropped, Encoder, Family, Shape, nested_token, skip
 from lastgood.pages import SLICE, Chunk, Cut, Keep, Match, New
-from lastgood.tree import Fields, Fresh, Leaf, Node, Place, Sequence, cut_places, moved
+from lastgood.placing import arranged, counted
+from lastgood.tree import Fields, Leaf, Node, Sequence, moved, pages_in
 
 INLINE = 4096
 """A value whose encoding has at most this many bytes stays inline."""
@@ -101,7 +102,7 @@ def _text(site: _Site) -> Node | Dropped:
         if leaf is not None:
             return leaf
     matches = pages.match_text(_base(site.known), body)
-    return _sequence(site.shape, len(body), body, matches, site.known, ())
+    return _sequence(site.shape, len(body), body, matches, site.known)
 
 
 def _elements(site: _Site) -> Node | Dropped:
@@ -181,7 +182,8 @@ def from_elements(
     size, count = (known.own_size, known.count) if known else (0, 0)
     lengths = pages.KnownLengths(encoded, size, count)
     matches = pages.match_elements(_base(known), body, lengths, _jump(shape.family))
-    return _sequence(shape, len(encoded), body, matches, known, nested), lengths.new(matches)
+    node = _sequence(shape, len(encoded), body, matches, known, nested, lengths)
+    return node, lengths.new(matches)
 
 
 def _base(known: Sequence | None) -> tuple[Chunk, ...]:
@@ -246,20 +248,21 @@ def _sequence(
     body: bytes,
     matches: list[Match],
     known: Sequence | None,
-    nested: tuple[Node, ...],
+    nested: tuple[Node, ...] = (),
+    lengths: pages.Lengths | None = None,
 ) -> Sequence:
     if known is not None and _is_append(matches, known):
         new = [match for match in matches if isinstance(match, New)]
         tail, cut = (body[new[0].start :], new[0].cut) if new else (b"", Cut())
         return grown(known, shape, count, tail, cut, nested, known.binary)
-    chunks, places = _arranged(matches, body, known)
+    chunks, places = arranged(matches, body, known)
     return Sequence(
         family=shape.family,
         kind=shape.kind,
         extra=shape.extra,
         count=count,
         chunks=chunks,
-        places=places,
+        places=places if lengths is None else counted(places, chunks, lengths, count),
         running=hashlib.sha256(body),
         home=known.home if known else None,
         nested=nested,
@@ -289,7 +292,7 @@ def grown(
         running = running.copy()
         running.update(tail)
         chunks = pages.grown(chunks, tail, cut)
-        places = (*places, Fresh(tuple(pages.pages_of([Chunk(tail, cut)]))))
+        places = (*places, pages_in((Chunk(tail, cut),)))
     return Sequence(
         shape.family,
         shape.kind,
@@ -302,26 +305,6 @@ def grown(
         nested,
         binary,
     )
-
-
-def _arranged(
-    matches: list[Match], body: bytes, known: Sequence | None
-) -> tuple[tuple[Chunk, ...], tuple[Place, ...]]:
-    """The body in chunks, and where each of its pages is."""
-    old = pages.whole_cut(known.chunks) if known else Cut()
-    cuts: list[Cut] = []
-    places: list[Place] = []
-    for match in matches:
-        if isinstance(match, Keep):
-            assert known is not None, "only a base has pages to keep"
-            end = match.first + match.length
-            cuts.append(Cut(old.sizes[match.first : end], old.firsts[match.first : end]))
-            places.extend(cut_places(known.places, match.first, match.length))
-        else:
-            cuts.append(match.cut)
-            fresh = Chunk(body[match.start : match.end], match.cut)
-            places.append(Fresh(tuple(pages.pages_of([fresh]))))
-    return pages.chunked(body, cuts), tuple(places)
 
 
 class Addition(NamedTuple):
@@ -368,14 +351,16 @@ def rebased(node: Node, base: Node) -> Node:
     assert isinstance(node, Sequence)
     assert isinstance(base, Sequence)
     body = pages.joined(node.chunks)
+    lengths = None
     if node.family in (Family.TEXT, Family.RAW):
         matches = pages.match_text(base.chunks, body)
     else:
         jump = _jump(node.family)
-        matches = pages.match_elements(base.chunks, body, pages.scanned_lengths(body, jump), jump)
+        lengths = pages.ScannedLengths(body, jump, node.count)
+        matches = pages.match_elements(base.chunks, body, lengths, jump)
     nested = _rebased_nested(node.nested, base.nested)
     shape = Shape(node.family, node.kind, node.extra, ())
-    return _sequence(shape, node.count, body, matches, base, nested)
+    return _sequence(shape, node.count, body, matches, base, nested, lengths)
 
 
 def _rebased_nested(nested: tuple[Node, ...], old: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -41,17 +41,23 @@ class Lazy(Generic[T]):
 
 
 class Extent(NamedTuple):
-    """Pages `first` to `first + length - 1` of the stream that stands in `slot` of the row."""
+    """Pages `first` to `first + length - 1` of the stream that stands in `slot` of the row.
+
+    `elements` is how many are in them, so that a diff need not read what it passes over; 0 where
+    that is not known or means nothing (texts).
+    """
 
     slot: int
     first: int
     length: int
+    elements: int = 0
 
 
 class Fresh(NamedTuple):
-    """Pages that are not stored yet."""
+    """Pages that are not stored yet, and the number of elements in each, if they have any."""
 
     pages: tuple[bytes, ...]
+    counts: tuple[int, ...] = ()
 
 
 Place = Extent | Fresh
@@ -173,9 +179,10 @@ def cut_places(places: tuple[Place, ...], first: int, count: int) -> list[Place]
 
 
 def _part(place: Place, first: int, count: int) -> Place:
-    if isinstance(place, Extent):
-        return Extent(place.slot, place.first + first, count)
-    return Fresh(place.pages[first : first + count])
+    if isinstance(place, Fresh):
+        return Fresh(place.pages[first : first + count], place.counts[first : first + count])
+    whole = count == place.length
+    return place if whole else Extent(place.slot, place.first + first, count)
 
 
 def detached(node: Node) -> Node:
@@ -187,8 +194,13 @@ def detached(node: Node) -> Node:
     if isinstance(node, Sequence):
         return replace(
             node,
-            places=(Fresh(tuple(pages.pages_of(node.chunks))),),
+            places=(pages_in(node.chunks),),
             home=None,
             nested=tuple(map(detached, node.nested)),
         )
     return node
+
+
+def pages_in(chunks: tuple[Chunk, ...]) -> Fresh:
+    """All of it, to be stored."""
+    return Fresh(tuple(pages.pages_of(chunks)), pages.cut_of(chunks).counts)

@@ -30,7 +30,7 @@ from lastgood.backends.tables import taken
 from lastgood.backends.views import Listed, Views, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
 from lastgood.driver import Turnstile
-from lastgood.manifest import Slot, Spot
+from lastgood.manifest import Slot, Spot, check_parts
 from lastgood.pages import SLICE
 from lastgood.rows import (
     BranchRow,
@@ -54,6 +54,7 @@ class StoredPart(NamedTuple):
     """A page and the seq of the save that brought it."""
 
     born: int
+    digest: bytes
     data: bytes
 
 
@@ -268,7 +269,7 @@ class MemoryWriter(MemoryTables):
         row = row._replace(slots=pack_slots(slots))
         for part in writes.parts:
             spot = Spot(slots[part.slot].stream, part.number)
-            self._set(self.shelves.parts, spot, StoredPart(row.seq, part.data))
+            self._set(self.shelves.parts, spot, StoredPart(row.seq, part.digest, part.data))
             if len(part.data) >= SLICE:
                 self._set(self.shelves.large, (row.thread, part.digest), spot)
         self._put(row)
@@ -363,13 +364,16 @@ class MemoryBackend(Backend, forking.Forkable):
     async def history(self, tenant: str, listing: Listing) -> list[Located]:
         return self._lock.run(lambda: self._tables().history(tenant, listing))
 
-    async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
-        return self._lock.run(lambda: [self._range(extent) for extent in ranges])
+    async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
+        return self._lock.run(lambda: [self._range(extent, checked) for extent in ranges])
 
-    def _range(self, extent: Extents) -> list[bytes]:
+    def _range(self, extent: Extents, checked: bool) -> list[bytes]:
         stream, first = extent.first
         spots = (Spot(stream, number) for number in range(first, first + extent.length))
-        return [self.shelves.parts[spot].data for spot in spots if spot in self.shelves.parts]
+        found = [(s, self.shelves.parts[s]) for s in spots if s in self.shelves.parts]
+        if checked:
+            check_parts((spot, part.digest, part.data) for spot, part in found)
+        return [part.data for _, part in found]
 
     async def at(self, tenant: str, thread: str, seq: int) -> Located | None:
         return self._lock.run(lambda: self._tables().at(tenant, thread, seq))

@@ -87,8 +87,8 @@ class SqliteBackend(Backend, forking.Forkable):
     async def history(self, tenant: str, listing: Listing) -> list[Located]:
         return self._read(lambda rows: rows.history(tenant, listing))
 
-    async def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
-        return self._read(lambda rows: rows.parts(ranges))
+    async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
+        return self._read(lambda rows: rows.parts(ranges, checked=checked))
 
     async def at(self, tenant: str, thread: str, seq: int) -> Located | None:
         return self._read(lambda rows: rows.at(tenant, thread, seq))

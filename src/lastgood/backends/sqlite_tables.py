@@ -23,7 +23,7 @@ from lastgood.backends.sqlite_threads import ThreadLists
 from lastgood.backends.tables import Line
 from lastgood.commits import Scope
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.manifest import Spot
+from lastgood.manifest import Spot, check_parts
 from lastgood.rows import (
     LIVE,
     BranchRow,
@@ -61,6 +61,7 @@ _RUN = select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
 _LARGE = "SELECT key FROM lastgood_large WHERE thread = ? AND digest = ?"
 _PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key"
+_PARTS_CHECKED = _PARTS.replace("data", "data, key, digest", 1)
 
 
 _LINE = (
@@ -227,11 +228,16 @@ class SqliteTables(ThreadLists):
         ).fetchone()
         return Census(threads, int(created[0]) if created else 0)
 
-    def parts(self, ranges: Sequence[Extents]) -> list[list[bytes]]:
+    def parts(self, ranges: Sequence[Extents], *, checked: bool) -> list[list[bytes]]:
         """The parts of each range."""
         found = []
         for extent in ranges:
             low = extent.first.stream << 32 | extent.first.number
-            rows = self.connection.execute(_PARTS, (low, low + extent.length - 1)).fetchall()
-            found.append([data for (data,) in rows if type(data) is bytes])
+            between = (low, low + extent.length - 1)
+            if checked:
+                rows = self.connection.execute(_PARTS_CHECKED, between).fetchall()
+                check_parts((Spot(key >> 32, key & LOW), digest, d) for d, key, digest in rows)
+            else:
+                rows = self.connection.execute(_PARTS, between).fetchall()
+            found.append([row[0] for row in rows if type(row[0]) is bytes])
         return found

@@ -7,6 +7,7 @@ cannot come back as it was is refused with its path, not changed.
 """
 
 from lastgood.codec.codec import Codec
+from lastgood.codec.containers import SETS
 from lastgood.codec.encoder import ROW, Encoder
 from lastgood.codec.kinds import (
     DROPPED,
@@ -17,13 +18,17 @@ from lastgood.codec.kinds import (
     Number,
     Shape,
     keyed_by_text,
+    unpaired,
 )
+from lastgood.codec.levels import closed, opened, split_values
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
 from lastgood.codec.opaque import Opaque, name_places, noticing
 from lastgood.codec.registry import Registry, register
 from lastgood.model import Loss
 
+DICT = Number.DICT
 LIST = Number.LIST
+ORDERED_DICT = Number.ORDERED_DICT
 
 
 def nested_token(digest: bytes) -> bytes:
@@ -31,11 +36,22 @@ def nested_token(digest: bytes) -> bytes:
     return ext(Number.NESTED, digest)
 
 
+_TOKEN = nested_token(bytes(32))[:-32]
+
+
+def is_token(data: bytes) -> bool:
+    """Whether an encoding is such a token."""
+    return data.startswith(_TOKEN)
+
+
 __all__ = [
+    "DICT",
     "DROPPED",
     "FORMAT",
     "LIST",
+    "ORDERED_DICT",
     "ROW",
+    "SETS",
     "Codec",
     "Dropped",
     "Encoder",
@@ -46,11 +62,16 @@ __all__ = [
     "Registry",
     "Shape",
     "array_header",
+    "closed",
+    "is_token",
     "keyed_by_text",
     "map_header",
     "name_places",
     "nested_token",
     "noticing",
+    "opened",
     "register",
     "skip",
+    "split_values",
+    "unpaired",
 ]

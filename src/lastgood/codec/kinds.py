@@ -138,11 +138,17 @@ _PAIRED = {
     Number.COUNTER: Number.COUNTER_PAIRS,
 }
 _PAIR_KINDS = frozenset(_PAIRED.values())
+_UNPAIRED = {pairs: plain for plain, pairs in _PAIRED.items()}
 
 
 def paired(kind: int) -> int:
     """The kind for the same mapping when a key is not plain text."""
     return _PAIRED[kind]
+
+
+def unpaired(kind: int) -> int:
+    """The kind for the same mapping when every key is plain text."""
+    return _UNPAIRED.get(kind, kind)
 
 
 def keyed_by_text(kind: int) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from lastgood.registry import BACKENDS
 from lastgood.testing import (
     appends,
+    comparisons,
     conflicts,
     cursors,
     damage,
@@ -35,6 +36,7 @@ from lastgood.testing.store import COLOURS, Colour, Store
 
 TOPICS = (
     appends,
+    comparisons,
     conflicts,
     cursors,
     damage,
