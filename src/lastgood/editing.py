@@ -6,7 +6,7 @@ again along the path; the value that was given stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lastgood import paths
@@ -16,7 +16,7 @@ from lastgood.codec.kinds import Number
 _SETS = (Number.SET, Number.FROZENSET)
 _REMOVED: Any = object()
 
-Change = Callable[[object], Any]
+Changes = Sequence[tuple[paths.Steps, object]]
 
 
 def edited(
@@ -28,77 +28,84 @@ def edited(
     A key that is not there is added, an index one past the end appends; KeyError for anything else
     that is not there.
     """
-    changes = {paths.parse(path): value for path, value in edits.items()}
-    changes |= dict.fromkeys(map(paths.parse, remove), _REMOVED)
-    if () in changes:
+    changes = [(paths.parse(path), value) for path, value in edits.items()]
+    changes += [(paths.parse(path), _REMOVED) for path in remove]
+    if any(not steps for steps, _ in changes):
         raise ValueError("an empty path is the whole state. Save a new state instead.")
     return _apply(codec, state, changes, ())
 
 
-def _apply(
-    codec: Codec, value: object, changes: Mapping[paths.Steps, object], path: paths.Steps
-) -> object:
+def _apply(codec: Codec, value: object, changes: Changes, path: paths.Steps) -> object:
     shape = codec.encoder().shape(value, path)
-    assert not isinstance(shape, Dropped), "a state that was stored can be opened"
+    if isinstance(shape, Dropped):
+        raise _nothing_inside(value, path)
     if shape.family is Family.MAP:
         content: Any = _items(codec, shape, changes, path)
     elif shape.family is Family.ARRAY and shape.kind not in _SETS:
         content = _elements(codec, shape, changes, path)
     else:
-        where = paths.render(path) or "the state"
-        raise KeyError(f"{where} is a {type(value).__name__}: there is nothing inside to edit.")
+        raise _nothing_inside(value, path)
     return codec.join(shape.kind, shape.extra, content)
 
 
 def _items(
-    codec: Codec, shape: Shape, changes: Mapping[paths.Steps, object], path: paths.Steps
+    codec: Codec, shape: Shape, changes: Changes, path: paths.Steps
 ) -> list[tuple[object, object]]:
     content = dict(shape.content)
     for step, below in _by_first_step(changes).items():
-        if step not in content and (() not in below or shape.kind == Number.RECORD):
+        if step not in content and (not _whole(below) or shape.kind == Number.RECORD):
             raise _missing((*path, step))
-        if below.get(()) is _REMOVED and shape.kind == Number.RECORD:
+        if shape.kind == Number.RECORD and any(value is _REMOVED for value in _whole(below)):
             raise KeyError(f"{paths.render((*path, step))} is a field and cannot be removed.")
         content[step] = _changed(codec, content.get(step, _REMOVED), below, (*path, step))
     return [(key, item) for key, item in content.items() if item is not _REMOVED]
 
 
-def _elements(
-    codec: Codec, shape: Shape, changes: Mapping[paths.Steps, object], path: paths.Steps
-) -> list[object]:
-    content = list(shape.content)
-    length = len(content)
-    for step, below in _by_first_step(changes).items():
-        if not isinstance(step, int) or not -length <= step <= length:
+def _elements(codec: Codec, shape: Shape, changes: Changes, path: paths.Steps) -> list[object]:
+    content = [*shape.content, _REMOVED]
+    end = len(content) - 1
+    counted = [((_from_front(steps[0], end), *steps[1:]), value) for steps, value in changes]
+    for step, below in _by_first_step(counted).items():
+        absent = not isinstance(step, int) or not 0 <= step <= end
+        if absent or (step == end and not _whole(below)):
             raise _missing((*path, step))
-        if step == length:
-            if () not in below:
-                raise _missing((*path, step))
-            content.append(_REMOVED)
+        assert isinstance(step, int)
         content[step] = _changed(codec, content[step], below, (*path, step))
     return [item for item in content if item is not _REMOVED]
 
 
-def _by_first_step(
-    changes: Mapping[paths.Steps, object],
-) -> dict[object, dict[paths.Steps, object]]:
-    grouped: dict[object, dict[paths.Steps, object]] = {}
-    for steps, value in changes.items():
-        grouped.setdefault(steps[0], {})[steps[1:]] = value
-    return grouped
+def _from_front(step: object, length: int) -> object:
+    """An index from the end as one from the front, so that each place has one name."""
+    return step + length if isinstance(step, int) and -length <= step < 0 else step
 
 
-def _changed(
-    codec: Codec, old: object, below: dict[paths.Steps, object], path: paths.Steps
-) -> object:
+def _by_first_step(changes: Changes) -> dict[object, Changes]:
+    grouped: dict[object, list[tuple[paths.Steps, object]]] = {}
+    for steps, value in changes:
+        grouped.setdefault(steps[0], []).append((steps[1:], value))
+    return dict(grouped)
+
+
+def _whole(below: Changes) -> list[object]:
+    """What takes the place of a value as a whole, if anything does."""
+    return [value for steps, value in below if not steps]
+
+
+def _changed(codec: Codec, old: object, below: Changes, path: paths.Steps) -> object:
     """One value on the way down: replaced as a whole, or changed inside."""
-    if () not in below:
+    if not _whole(below):
         return _apply(codec, old, below, path)
     if len(below) > 1:
-        raise ValueError(f"{paths.render(path)} is edited twice: as a whole, and inside.")
-    if below[()] is _REMOVED and old is _REMOVED:
+        raise ValueError(f"{paths.render(path)} is edited twice. Give each place one change.")
+    new = below[0][1]
+    if new is _REMOVED and old is _REMOVED:
         raise _missing(path)
-    return below[()]
+    return new
+
+
+def _nothing_inside(value: object, path: paths.Steps) -> KeyError:
+    where = paths.render(path) or "the state"
+    return KeyError(f"{where} is a {type(value).__name__}: there is nothing inside to edit.")
 
 
 def _missing(path: paths.Steps) -> KeyError:

@@ -22,7 +22,7 @@ Selector = Literal["head", "back", "seq", "step", "tag", "branch"]
 _QUOTED = {"%": "%25", "@": "%40", "/": "%2F"}
 _PLAIN = {quoted: plain for plain, quoted in _QUOTED.items()}
 _ESCAPE = re.compile("%(?:25|40|2F)", re.IGNORECASE)
-_SELECTOR = re.compile(r"~(?P<back>\d{1,9})|(?P<seq>\d{1,10})|step:(?P<step>\d{1,18})")
+_SELECTOR = re.compile(r"~(?P<back>\d{1,9})|(?P<seq>\d{1,10})|step:(?P<step>\d{1,18})", re.ASCII)
 _SPELLED: dict[Selector, str] = {
     "head": "",
     "back": "~{}",
@@ -44,16 +44,18 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         lane = quote(self.thread) + (f"/{quote(self.agent)}" if self.agent else "")
-        return f"{lane}@{_SPELLED[self.selector].format(self.value)}"
+        value = quote(self.value) if isinstance(self.value, str) else self.value
+        return f"{lane}@{_SPELLED[self.selector].format(value)}"
 
 
 def quote(name: str) -> str:
-    """A thread's or agent's name as it stands in an address."""
+    """A name as it stands in an address."""
     return "".join(_QUOTED.get(char, char) for char in name)
 
 
-def _unquote(text: str) -> str:
-    return _ESCAPE.sub(lambda match: _PLAIN[match[0].upper()], text)
+def _read(text: str, what: str) -> str:
+    """The name behind what stands in an address."""
+    return check_name(_ESCAPE.sub(lambda match: _PLAIN[match[0].upper()], text), what)
 
 
 def short_name(thread: str, seq: int) -> str:
@@ -61,20 +63,20 @@ def short_name(thread: str, seq: int) -> str:
     return f"{quote(thread)}@{seq}"
 
 
-def parse(ref: str, thread: str | None = None) -> bytes | Address | None:
+def parse(ref: object, thread: str | None = None) -> bytes | Address | None:
     """The id or the address behind a ref; None if it is neither.
 
     Where a `thread` is given, `@42` is short for `thread@42`.
     """
-    place, at, selector = check_name(ref, "ref").rpartition("@")
-    if not at:
-        return read_id(ref)
+    if not isinstance(ref, str) or "@" not in ref:
+        return read_id(check_name(ref, "ref"))
+    place, _, selector = ref.rpartition("@")
     if not place and thread is not None:
         return _address(ref, thread, None, selector)
     name, slash, agent = place.partition("/")
     if not name or (slash and not agent):
         raise ValueError(f"ref {ref!r} names no thread. {HELP}")
-    return _address(ref, _unquote(name), _unquote(agent) if slash else None, selector)
+    return _address(ref, _read(name, "thread"), _read(agent, "agent") if slash else None, selector)
 
 
 def _address(ref: str, thread: str, agent: str | None, selector: str) -> Address:
@@ -82,7 +84,7 @@ def _address(ref: str, thread: str, agent: str | None, selector: str) -> Address
         return Address(thread, agent, "head")
     for kind in ("tag", "branch"):
         if selector.startswith(f"{kind}:") and selector != f"{kind}:":
-            value = _unquote(selector.removeprefix(f"{kind}:"))
+            value = _read(selector.removeprefix(f"{kind}:"), kind)
             return Address(thread, agent, kind, value)
     match = _SELECTOR.fullmatch(selector)
     if match is None:
