@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lastgood.commits import NOTHING, Found, Repeatable, Scope, Taken, Writes
 from lastgood.errors import CheckpointNotFoundError, ThreadDeletedError
 from lastgood.ids import show_id
+from lastgood.refs import Address
 from lastgood.rows import LaneRow, MoveRow, TagRow
 from lastgood.thread_rules import moved_to
 
@@ -23,10 +24,12 @@ class Switch(Repeatable):
     thread: str
     agent: str
     branch: str
+    id: bytes
+    """Of this switch, so that one that is repeated after an unknown outcome is recognised."""
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.tenant, self.thread, self.agent, self.branch)
+        return Scope(self.tenant, self.thread, self.agent, self.branch, move=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         if found.lane is None or found.branch is None:
@@ -34,7 +37,9 @@ class Switch(Repeatable):
                 f"{self.thread}/{self.agent} has no branch {self.branch!r}.",
                 hint="client.branches() lists them; fork() makes one.",
             )
-        return _followed(found, found.lane, self.branch, "switch")
+        if found.move is not None and found.move.id == self.id:
+            return Writes(answer=found.move)
+        return _followed(found, found.lane, self.branch, "switch", self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +58,17 @@ class Undo(Repeatable):
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         if found.lane is None or found.move is None:
+            before = Address(self.thread, self.agent, "back", 1)
             raise CheckpointNotFoundError(
                 f"{self.thread}/{self.agent} has nothing to undo: its branch was never changed.",
-                hint=f"To take back saves: rewind to '{self.thread}@~1'.",
+                hint=f"To take back saves: rewind to '{before}'.",
             )
         if found.move.id == self.id:
             return Writes(answer=found.move)
         return _followed(found, found.lane, found.move.old_branch, "undo", self.id)
 
 
-def _followed(found: Found, lane: LaneRow, branch: str, kind: str, id: bytes = b"") -> Writes:
+def _followed(found: Found, lane: LaneRow, branch: str, kind: str, id: bytes) -> Writes:
     after, entry = moved_to(lane, branch, kind, id, found.now)
     if entry is None or found.live is None:
         return Writes(answer=MoveRow(*lane[:2], lane.moves, id, kind, branch, branch, found.now))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from lastgood.backend import Located
 from lastgood.building import build_state
 from lastgood.commits import Scope
-from lastgood.core import About, Core
+from lastgood.core import About, Core, Loaded
 from lastgood.driver import Driver
 from lastgood.editing import edited
 from lastgood.ids import new_id, show_id
@@ -55,21 +55,25 @@ async def fork(
     switch: bool,
 ) -> str:
     """A line of its own from any checkpoint; its id."""
-    source = await driver.run(locate(core, ref))
-    removed = tuple(remove)
+    loaded = await driver.run(_whole(core, ref))
+    source, removed = loaded.located, tuple(remove)
     if edits is None and not removed:
         draft = core.copy_draft(source.row, _about(core, source, "fork_of"))
     else:
-        draft = await _edited_draft(core, driver, source, edits or {}, removed)
+        draft = _edited_draft(core, loaded, edits or {}, removed)
     intent = _beside(core, source, draft)._replace(branch=branch, switch=switch, kind="fork")
     return (await driver.run(core.save(intent))).label
 
 
-async def _edited_draft(
-    core: Core, driver: Driver, source: Located, edits: Edits, remove: tuple[str, ...]
-) -> Draft:
-    loaded = await driver.run(core.load(source))
-    state = build_state(core.codec, loaded.stored.tree)
+async def _whole(
+    core: Core, ref: str, thread: str | None = None, agent: str | None = None
+) -> Loaded:
+    """A checkpoint of which every page is there: nobody is led to one that cannot be restored."""
+    return await core.load(await locate(core, ref, thread, agent))
+
+
+def _edited_draft(core: Core, loaded: Loaded, edits: Edits, remove: tuple[str, ...]) -> Draft:
+    source, state = loaded.located, build_state(core.codec, loaded.stored.tree)
     if callable(edits):
         returned = edits(state)
         state = state if returned is None else returned
@@ -100,7 +104,7 @@ def _beside(core: Core, source: Located, draft: Draft) -> Save:
 
 async def rewind(core: Core, driver: Driver, thread: str, to: str, agent: str | None) -> Move:
     """Go on from an earlier checkpoint; the line that is left stays as a branch."""
-    target = await driver.run(locate(core, to, thread))
+    target = (await driver.run(_whole(core, to, thread, agent))).located
     if target.session != thread or agent not in (None, target.agent):
         raise ValueError(
             f"{to} is in {target.session}/{target.agent}, not in {thread}"
@@ -115,8 +119,18 @@ async def rewind(core: Core, driver: Driver, thread: str, to: str, agent: str | 
 async def _committed(core: Core, intent: Save) -> Moved:
     writes = await core.backend.commit(intent)
     row = core.committed(intent, writes)
-    assert writes.move is not None, "a rewind always joins a branch of its own"
-    return Moved(intent.thread, intent.draft.agent, writes.move, row)
+    entry = writes.move or await _entry_of(core, intent, row)
+    return Moved(intent.thread, intent.draft.agent, entry, row)
+
+
+async def _entry_of(core: Core, intent: Save, row: CheckpointRow) -> MoveRow:
+    """The entry that a rewind made which turned out to have happened before."""
+    scope = Scope(core.tenant, intent.thread, intent.draft.agent, move=True)
+    newest = (await core.backend.look(scope)).move
+    if newest is not None and newest.id == row.id:
+        return newest
+    place, branch = (row.thread, row.lane, 0, row.id), row.branch
+    return MoveRow(*place, intent.kind, branch, branch, row.created_at)
 
 
 # which branch a lane follows
@@ -125,7 +139,7 @@ async def _committed(core: Core, intent: Save) -> Moved:
 async def switch(core: Core, thread: str, branch: str, agent: str | None) -> Moved:
     """Follow another branch."""
     agent = agent or await only_agent(core, thread)
-    return await _follow(core, Switch(core.tenant, thread, agent, branch))
+    return await _follow(core, Switch(core.tenant, thread, agent, branch, new_id()))
 
 
 async def undo(core: Core, thread: str, agent: str | None) -> Moved:

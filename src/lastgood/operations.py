@@ -21,7 +21,7 @@ from lastgood.rules import Save
 async def save(core: Core, intent: Save, parent: Address | None = None) -> str:
     """Commit a checkpoint, on top of the parent if it was given by its address; its id."""
     if parent is not None:
-        found = await located(core, parent)
+        found = await located(core, parent, intent.draft.agent)
         intent = intent._replace(parent=found.row.id)
     return (await core.save(await core.on_parents_branch(intent))).label
 

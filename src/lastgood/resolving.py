@@ -21,27 +21,35 @@ FIRST, STRIDE = 8, 256
 """How many ancestors are read at a time."""
 
 
-async def find(core: Core, ref: str, thread: str | None = None) -> Located | None:
-    """The checkpoint behind a ref, expired or not; None if there is none."""
+async def find(
+    core: Core, ref: str, thread: str | None = None, agent: str | None = None
+) -> Located | None:
+    """The checkpoint behind a ref, expired or not; None if there is none.
+
+    `thread` and `agent` are what the caller speaks of anyway: they are meant where the ref names
+    none and there are several.
+    """
     parsed = refs.parse(ref, thread)
     if isinstance(parsed, Address):
-        return await _select(core, parsed)
+        return await _select(core, parsed, agent)
     if parsed is None:
         return None
     return (await core.backend.find(core.tenant, [parsed])).get(parsed)
 
 
-async def locate(core: Core, ref: str, thread: str | None = None) -> Located:
+async def locate(
+    core: Core, ref: str, thread: str | None = None, agent: str | None = None
+) -> Located:
     """The live checkpoint behind a ref; raises CheckpointNotFoundError or ...ExpiredError."""
-    found = await find(core, ref, thread)
+    found = await find(core, ref, thread, agent)
     if found is None:
         raise await _not_found(core, ref, thread)
     return _live(found, ref)
 
 
-async def located(core: Core, address: Address) -> Located:
+async def located(core: Core, address: Address, agent: str) -> Located:
     """The same for an address that was read already."""
-    found = await _select(core, address)
+    found = await _select(core, address, agent)
     if found is None:
         raise await _not_found(core, str(address))
     return _live(found, str(address))
@@ -68,7 +76,7 @@ async def ancestors(core: Core, id: bytes) -> AsyncIterator[Located]:
         id, stride = found[-1].row.id, min(2 * stride, STRIDE)
 
 
-async def _select(core: Core, address: Address) -> Located | None:
+async def _select(core: Core, address: Address, meant: str | None) -> Located | None:
     thread, agent, selector, value = address
     if selector == "seq":
         assert isinstance(value, int)
@@ -76,8 +84,9 @@ async def _select(core: Core, address: Address) -> Located | None:
         return found if found is None or agent in (None, found.agent) else None
     if selector == "tag":
         return await _tagged(core, address)
+    agent = agent or await _agent_in(core, thread, meant)
     if agent is None:
-        agent = await only_agent(core, thread)
+        return None
     branch = str(value) if selector == "branch" else None
     tip = await core.tip(thread, agent, branch)
     if tip is None or selector in ("head", "branch"):
@@ -104,7 +113,9 @@ async def _tagged(core: Core, address: Address) -> Located | None:
     if tag is None:
         return None
     found = (await core.backend.find(core.tenant, [tag.checkpoint])).get(tag.checkpoint)
-    return found if found is None or address.agent in (None, found.agent) else None
+    if found is None or found.session != address.thread:
+        return None  # removed, and the id may be in use elsewhere
+    return found if address.agent in (None, found.agent) else None
 
 
 async def outlined(core: Core, thread: str) -> Outline:
@@ -117,15 +128,27 @@ async def outlined(core: Core, thread: str) -> Outline:
 
 async def only_agent(core: Core, thread: str) -> str:
     """The agent of a thread that has one; which one to name if it has several."""
-    lanes = (await outlined(core, thread)).lanes
-    if len(lanes) == 1:
-        return lanes[0].agent
-    names = ", ".join(lane.agent for lane in lanes[:10])
-    if not lanes:
+    found = _only(thread, await outlined(core, thread), None)
+    if found is None:
         raise CheckpointNotFoundError(f"thread {thread!r} has no checkpoint yet.")
+    return found
+
+
+async def _agent_in(core: Core, thread: str, meant: str | None) -> str | None:
+    """The agent that an address is about which names none."""
+    outline = await core.backend.outline(core.tenant, thread)
+    return None if outline is None else _only(thread, outline, meant)
+
+
+def _only(thread: str, outline: Outline, meant: str | None) -> str | None:
+    agents = [lane.agent for lane in outline.lanes]
+    if len(agents) < 2:
+        return agents[0] if agents else None
+    if meant in agents:
+        return meant
     raise ValueError(
-        f"thread {thread!r} has {len(lanes)} agents: {names}. "
-        f"Name one: agent_id=..., or '{refs.quote(thread)}/{refs.quote(lanes[0].agent)}@'."
+        f"thread {thread!r} has {len(agents)} agents: {', '.join(agents[:10])}. "
+        f"Name one: agent_id=..., or '{refs.quote(thread)}/{refs.quote(agents[0])}@'."
     )
 
 
@@ -159,8 +182,12 @@ def _neighbours(address: Address, outline: Outline) -> str:
     """What there is to choose from in place of what is not there."""
     if address.selector == "tag":
         names = {tag.name for tag in outline.tags}
+        if address.value in names:
+            return "The tag is there, but its checkpoint was removed or is another agent's."
     elif address.selector == "branch":
         names = {branch.name for branch, _ in outline.branches}
+    elif not outline.row.seq:
+        return "The thread has no checkpoint yet."
     else:
         return f"The newest checkpoint of the thread is @{outline.row.seq}."
     shown = ", ".join(sorted(names)[:10]) or "none"

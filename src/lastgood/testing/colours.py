@@ -5,7 +5,7 @@ A call blocks inside the running loop: that it works there is part of what is te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,8 +41,20 @@ class AwaitableClient:
     async def __aexit__(self, *error: object) -> None:
         self.twin.__exit__(*error)
 
+    def watch(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        return _awaited(self.twin.watch(*args, **kwargs))
+
     def run(self, *args: Any, **kwargs: Any) -> AwaitableRun:
         return AwaitableRun(self.twin.run(*args, **kwargs))
+
+
+async def _awaited(values: Iterator[Any]) -> AsyncGenerator[Any, None]:
+    """A blocking iterator as an async one; closing it closes that one."""
+    try:
+        for value in values:
+            yield value
+    finally:
+        values.close()  # type: ignore[attr-defined]
 
 
 class AwaitableRun:

@@ -22,6 +22,7 @@ from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.commits import Intent, Writes
 from lastgood.errors import StorageFullError
+from lastgood.manifest import Spot
 from lastgood.rows import TABLES, fields_of
 
 FIELDS: dict[str, tuple[str, ...]] = {name: fields_of(cls) for cls, name in TABLES.items()}
@@ -75,6 +76,10 @@ class BackendHarness:
         """Change one byte in the middle of a stored page of a thread."""
         pytest.skip(f"{type(self).__name__} cannot damage parts of {thread}")
 
+    def lose_part(self, thread: str) -> None:
+        """Remove a stored page of a thread."""
+        pytest.skip(f"{type(self).__name__} cannot remove parts of {thread}")
+
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
         """Change a column in the newest row of a table that belongs to a thread, not its seal."""
         pytest.skip(f"{type(self).__name__} cannot edit {table}.{column} of {thread}: {value!r}")
@@ -127,15 +132,25 @@ class SqliteHarness(BackendHarness):
         key = self._key(thread)
         if table == "checkpoint":
             return f"key = (SELECT max(key) FROM lastgood_checkpoint WHERE key >> 32 = {key})"
+        if table == "move":
+            newest = f"SELECT max(number) FROM lastgood_move WHERE thread = {key}"
+            return f"thread = {key} AND number = ({newest})"
         return f"thread = {key}"
 
-    def flip_part(self, thread: str) -> None:
-        spot, data = self._sql(
+    def _part(self, thread: str) -> tuple[int, bytes]:
+        found: tuple[int, bytes] = self._sql(
             "SELECT key, data FROM lastgood_part WHERE key >> 32 IN"
             " (SELECT stream FROM lastgood_stream WHERE thread = ?) ORDER BY key LIMIT 1",
             self._key(thread),
         )[0]
+        return found
+
+    def flip_part(self, thread: str) -> None:
+        spot, data = self._part(thread)
         self._sql("UPDATE lastgood_part SET data = ? WHERE key = ?", flipped(data), spot)
+
+    def lose_part(self, thread: str) -> None:
+        self._sql("DELETE FROM lastgood_part WHERE key = ?", self._part(thread)[0])
 
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
         where = self._newest(table, thread)
@@ -190,11 +205,18 @@ class MemoryHarness(BackendHarness):
         rows = getattr(self.shelves, plural)[key]
         return rows, list(rows)[-1]
 
-    def flip_part(self, thread: str) -> None:
+    def _part(self, thread: str) -> Spot:
         key = self._key(thread)
-        spot = min(s for s in self.shelves.parts if self.shelves.streams[s.stream] == key)
+        spots: list[Spot] = list(self.shelves.parts)
+        return min(spot for spot in spots if self.shelves.streams[spot.stream] == key)
+
+    def flip_part(self, thread: str) -> None:
+        spot = self._part(thread)
         part = self.shelves.parts[spot]
         self.shelves.parts[spot] = part._replace(data=flipped(part.data))
+
+    def lose_part(self, thread: str) -> None:
+        del self.shelves.parts[self._part(thread)]
 
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
         rows, key = self._rows(table, thread)

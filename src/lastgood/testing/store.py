@@ -13,10 +13,11 @@ from typing import Any, Literal, TypeVar, Unpack, cast
 
 from lastgood.backend import Backend
 from lastgood.client import BlockingClient, Client
+from lastgood.codec import Codec
 from lastgood.commits import Intent, Writes
 from lastgood.core import Core
 from lastgood.driver import run_blocking
-from lastgood.model import Header, ThreadInfo
+from lastgood.model import Gap, Header, ThreadInfo
 from lastgood.opening import ClientOptions
 from lastgood.testing.colours import AwaitableClient
 from lastgood.testing.harness import BackendHarness
@@ -135,3 +136,44 @@ async def headers(client: Client, thread: str, **filters: Any) -> list[Header]:
 async def branches(client: Client, thread: str) -> set[str]:
     """The branches that a reader can see."""
     return {header.branch for header in await headers(client, thread)}
+
+
+async def line(client: Client, ref: str, limit: int = 200) -> list[Header | Gap]:
+    """A checkpoint and all that it follows, page by page."""
+    page = await client.walk(ref, limit=limit)
+    found = list(page)
+    while page.next is not None:
+        page = await client.walk(ref, limit=limit, after=page.next)
+        found += page
+    return found
+
+
+async def reachable(client: Client, thread: str) -> set[str]:
+    """Ids of all checkpoints that a walk from some branch's head comes to."""
+    heads = [b.head.checkpoint_id for b in await client.branches(thread) if b.head is not None]
+    lines = [await line(client, head) for head in heads]
+    return {each.checkpoint_id for found in lines for each in found if isinstance(each, Header)}
+
+
+async def current(client: Client, thread: str, agent: str = "a") -> str | None:
+    """The branch that an agent follows."""
+    found = await client.branches(thread, agent_id=agent)
+    return next((branch.name for branch in found if branch.current), None)
+
+
+async def head_state(client: Client, thread: str, agent: str = "a") -> Any:
+    """The state at the head of an agent's current branch."""
+    found = await client.latest(agent_id=agent, session_id=thread)
+    return None if found is None else found.state
+
+
+async def everything(client: Client, thread: str) -> dict[str, tuple[Header, bytes]]:
+    """Headers and exact states of all checkpoints of a thread, by id."""
+    codec = Codec()
+    return {
+        header.checkpoint_id: (
+            header,
+            codec.pack((await client.restore(header.checkpoint_id)).state),
+        )
+        for header in await headers(client, thread)
+    }
