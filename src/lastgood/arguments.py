@@ -81,9 +81,21 @@ def merged(
                 f"unknown option {tag!r}: did you mean {meant}? "
                 f'To store it as metadata: metadata={{"{tag}": ...}}'
             )
+    return {**items(metadata), **tags}
+
+
+def items(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Metadata to store or to filter by."""
     if metadata is not None and not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a mapping, not {type(metadata).__name__}")
-    return {**(metadata or {}), **tags}
+    return dict(metadata or {})
+
+
+def piece(search: str | None) -> str:
+    """A piece of text to look for, without regard to case."""
+    if search is not None and not isinstance(search, str):
+        raise TypeError(f"search must be a str, not {type(search).__name__}")
+    return (search or "").casefold()
 
 
 def _near(left: str, right: str) -> bool:
@@ -99,6 +111,15 @@ def _near(left: str, right: str) -> bool:
     return row[-1] <= 2
 
 
+def place(after: int | None) -> int | None:
+    """The seq behind which to go on."""
+    if after is not None and (isinstance(after, bool) or not isinstance(after, int)):
+        raise TypeError(f"after must be an int, not {type(after).__name__}: pass header.seq")
+    if after is not None and after < 0:
+        raise ValueError(f"after must be 0 or more, not {after}. Pass header.seq of the last one.")
+    return after
+
+
 def cursor(after: str | None) -> int | None:
     """The place in a listing where the next page begins."""
     if after is None:
@@ -111,7 +132,7 @@ def cursor(after: str | None) -> int | None:
 def thread_cursor(after: str | None, sort: str) -> tuple[object, ...]:
     """The place in a list of threads where the next page begins."""
     if after is None or sort == "name":
-        return () if after is None else (after,)
+        return () if after is None else (check_name(after, "after"),)
     numbers = str(after).split(":")
     wanted = 2 if sort == "updated" else 1
     if len(numbers) != wanted or not all(number.isdecimal() for number in numbers):

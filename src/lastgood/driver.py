@@ -25,7 +25,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from queue import Empty, SimpleQueue
@@ -377,10 +377,25 @@ def blocking(
     return twin
 
 
-def iterated(values: AsyncIterator[T]) -> Iterator[T]:
-    """The blocking twin of an async iterator."""
+def iterated(values: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """The blocking twin of an async generator; closing it closes that one, here and at once.
+
+    A loop that happens to run in this thread must not take it for one of its own, so that is told
+    of none.
+    """
     try:
         while True:
-            yield run_blocking(values.__anext__())  # type: ignore[arg-type]
+            yield _alone(values.__anext__())
     except StopAsyncIteration:
         return
+    finally:
+        _alone(values.aclose())
+
+
+def _alone(step: Coroutine[Any, Any, T]) -> T:
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return run_blocking(step)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,8 @@ from lastgood.backend import Listing, Sort, ThreadEntry, ThreadListing
 from lastgood.checkpoints import Checkpoint
 from lastgood.core import Core
 from lastgood.driver import Driver
-from lastgood.ids import check_name, read_id
+from lastgood.errors import CheckpointNotFoundError
+from lastgood.ids import check_name, read_id, show_id
 from lastgood.model import (
     Bisection,
     Blame,
@@ -65,7 +66,7 @@ class Looking:
             before=arguments.cursor(after),
             limit=arguments.limit(limit),
         )
-        return await listing.log(self._core, self._driver, wanted, dict(metadata or {}))
+        return await listing.log(self._core, self._driver, wanted, arguments.items(metadata))
 
     async def walk(
         self, ref: str, *, limit: int = 50, after: str | None = None
@@ -81,6 +82,11 @@ class Looking:
         if start is None:
             start = (await self._driver.run(resolving.locate(self._core, ref))).row.id
         rows = await self._driver.run(listing.line(self._core, start, count))
+        if not rows:
+            raise CheckpointNotFoundError(
+                f"checkpoint {show_id(start)}, where the page begins, was removed.",
+                hint="Walk from the beginning again.",
+            )
         return listing.walked(self._core, rows, count)
 
     async def resolve(self, ref: str) -> Header:
@@ -113,7 +119,7 @@ class Looking:
             newest=bool(metadata),
         )
         agent, since_at = arguments.name(agent_id, "agent_id"), arguments.instant(since, "since")
-        text, items = (search or "").casefold(), dict(metadata or {})
+        text, items = arguments.piece(search), arguments.items(metadata)
 
         def keep(info: ThreadInfo, entry: ThreadEntry) -> bool:
             return (
@@ -172,11 +178,13 @@ class Looking:
 
     def watch(
         self, session_id: str, *, agent_id: str | None = None, after: int | None = None
-    ) -> AsyncIterator[Header]:
+    ) -> AsyncGenerator[Header, None]:
         """New checkpoints of a thread as they come, in the order of `seq`; ends never.
 
-        Begins with what comes from now on, or with everything after the seq `after`. A thread that
-        is not there yet is waited for.
+        Begins with what comes after the first one was asked for, or with everything after the seq
+        `after`. A thread that is not there yet is waited for; one that is deleted and begins anew
+        is watched from its beginning, also where `after` is more than it has.
         """
         thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
-        return watching.watch(self._core, self._driver, thread, agent, after)
+        seen = arguments.place(after)
+        return watching.watch(self._core, self._driver, thread, agent, seen)

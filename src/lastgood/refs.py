@@ -31,7 +31,10 @@ _SPELLED: dict[Selector, str] = {
     "tag": "tag:{}",
     "branch": "branch:{}",
 }
-HELP = "Write thread@, thread@~N, thread@SEQ, thread@step:N, thread@tag:NAME or thread@branch:NAME."
+HELP = (
+    "Write thread@, thread@~N, thread@SEQ, thread@step:N, thread@tag:NAME or thread@branch:NAME; "
+    "an @ inside a name is %40."
+)
 
 
 class Address(NamedTuple):

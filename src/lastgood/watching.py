@@ -6,7 +6,7 @@ nothing is held between two looks.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from lastgood.backend import Listing, Located
 from lastgood.commits import Scope
@@ -21,18 +21,21 @@ PAGE = 256
 
 async def watch(
     core: Core, driver: Driver, thread: str, agent: str | None, after: int | None
-) -> AsyncIterator[Header]:
+) -> AsyncGenerator[Header, None]:
     """Headers in the order of seq, from `after` on or from now on."""
-    key, seen = await driver.run(_newest(core, thread))
-    seen = seen if after is None else after
+    key, newest = await driver.run(_newest(core, thread))
+    seen = newest if after is None else after
+    if seen > newest:
+        seen = 0  # the place is one in an earlier life of the thread
     while True:
         now, newest = await driver.run(_newest(core, thread))
         if now not in (key, 0):
-            key, seen = now, 0 if key else min(seen, newest)  # it was deleted, and began anew
+            key, seen = now, 0  # it began, or was deleted and began anew
         if now and newest > seen:
             found = await driver.run(_since(core, thread, agent, seen))
             for located in found:
-                yield core.header(located)
+                if located.row.thread == key:  # else it began anew between the two looks
+                    yield core.header(located)
             seen = max(newest, found[-1].row.seq if found else 0)
         else:
             await driver.pause(EVERY)

@@ -27,7 +27,7 @@ from lastgood.backend import (
 )
 from lastgood.backends import forking
 from lastgood.backends.tables import taken
-from lastgood.backends.views import Listed, Views, wanted
+from lastgood.backends.views import Lifetimes, Listed, Views, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
 from lastgood.driver import Turnstile
 from lastgood.manifest import Slot, Spot, check_parts
@@ -190,9 +190,14 @@ class MemoryTables(Views):
     def seqs(self, thread: int) -> list[int]:
         return list(self.shelves.checkpoints.get(thread, {}))
 
-    def count_expired(self, thread: int, now: int) -> int:
-        rows = self.shelves.checkpoints.get(thread, {}).values()
-        return sum(unsealed(CheckpointRow, columns).expired(now) for columns in rows)
+    def lifetimes(self, threads: Sequence[ThreadRow]) -> dict[int, Lifetimes]:
+        return {thread.thread: self._lifetimes(thread) for thread in threads}
+
+    def _lifetimes(self, thread: ThreadRow) -> Lifetimes:
+        rows = self.shelves.checkpoints.get(thread.thread, {}).values()
+        now = self.now_in(thread)
+        over = sum(unsealed(CheckpointRow, columns).expired(now) for columns in rows)
+        return Lifetimes(len(rows), over)
 
 
 class MemoryWriter(MemoryTables):

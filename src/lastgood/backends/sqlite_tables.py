@@ -47,9 +47,6 @@ _MOVE = select(MoveRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _TAG = select(TagRow, "thread = ? AND name = ?")
 _TAGS = select(TagRow, "thread = ? ORDER BY name")
 _KEYS = "SELECT key FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? ORDER BY key"
-_COUNT_EXPIRED = (
-    "SELECT count(*) FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? AND expires_at <= ?"
-)
 _NEWEST = "SELECT value FROM lastgood_meta WHERE name = 'newest'"
 _COUNT_ID = "SELECT count(*) FROM lastgood_checkpoint WHERE id = ?"
 _COUNT_ID_UNINDEXED = "SELECT count(*) FROM lastgood_checkpoint NOT INDEXED WHERE id = ?"
@@ -86,7 +83,6 @@ class SqliteTables(ThreadLists):
     def __init__(self, connection: Any, clock: int) -> None:
         super().__init__(connection)
         self._host_clock = clock
-        self._stamp: object = None
 
     @property
     def newest(self) -> int:
@@ -170,7 +166,7 @@ class SqliteTables(ThreadLists):
         low = thread << 32
         before = LOW + 1 if listing.before is None else listing.before
         top = low | min(LOW, max(0, before - 1))
-        low |= 0 if listing.above is None else min(LOW, listing.above + 1)
+        low |= 0 if listing.above is None else min(LOW, max(0, listing.above + 1))
         optional: list[tuple[str, object, tuple[object, ...]]] = [
             ("(lane = ? OR source_lane = ?)", lane, (lane, lane)),
             ("branch = ?", listing.branch, (listing.branch,)),
@@ -213,10 +209,6 @@ class SqliteTables(ThreadLists):
     def seqs(self, thread: int) -> list[int]:
         found = self.connection.execute(_KEYS, (thread << 32, thread << 32 | LOW)).fetchall()
         return [key & LOW for (key,) in found]
-
-    def count_expired(self, thread: int, now: int) -> int:
-        keys = (thread << 32, thread << 32 | LOW, now)
-        return int(self.connection.execute(_COUNT_EXPIRED, keys).fetchone()[0])
 
     def census(self, tenant: str) -> Census:
         """How much there is."""

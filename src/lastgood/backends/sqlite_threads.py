@@ -1,8 +1,10 @@
 """Lists of threads from SQLite: two queries a page, however many threads there are.
 
-The last column of a page is the highest key of the table: in a small store the index that the page
-came from is checked against the table, because a damaged index loses entries
-without a sound. In a large one that is left to `verify`.
+A third one counts what is over its time, where there are threads with a time to live.
+
+The last columns of a page are the store's newest time and the highest key of the table: in a small
+store the index that the page came from is checked against the table, because a damaged index loses
+entries without a sound. In a large one that is left to `verify`.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backend import Sort, ThreadListing
-from lastgood.backends.sqlite_schema import COLUMNS, prefixed, select
-from lastgood.backends.views import Listed, Views
+from lastgood.backends.sqlite_schema import COLUMNS, LOW, prefixed, select
+from lastgood.backends.views import Lifetimes, Listed, Views
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.rows import LIVE, CheckpointRow, LaneRow, R, RunRow, ThreadRow, unsealed
 
@@ -48,7 +50,8 @@ def _page(sort: Sort, *, newest: bool) -> str:
         columns += f", {prefixed('c', CheckpointRow)}"
         join = " LEFT JOIN lastgood_checkpoint c ON c.key = (t.thread << 32 | t.seq)"
     return (
-        f"SELECT {columns}, (SELECT max(thread) FROM lastgood_thread)"
+        f"SELECT {columns}, (SELECT value FROM lastgood_meta WHERE name = 'newest'),"
+        " (SELECT max(thread) FROM lastgood_thread)"
         f" FROM lastgood_thread t INDEXED BY {index}"
         f" LEFT JOIN lastgood_run r ON r.thread = t.thread AND r.number = t.runs{join}"
         f" WHERE t.tenant = ? AND t.state = ? AND {beyond} ORDER BY {order} LIMIT ?"
@@ -58,11 +61,20 @@ def _page(sort: Sort, *, newest: bool) -> str:
 _PLACES: dict[Sort, str] = {"updated": "active", "created": "thread", "name": "name"}
 
 
+_LIFETIMES = (
+    "WITH asked(thread, low, now) AS (VALUES {values})"
+    " SELECT thread, count(DISTINCT key), count(key), total(expires_at <= now) FROM asked"
+    f" LEFT JOIN lastgood_checkpoint ON key BETWEEN low AND low | {LOW} GROUP BY thread"
+)
+
+
 class ThreadLists(Views):
     """Threads by page, over one connection."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
+        self._stamp: object = None
+        """The store's newest time as it is kept, once it was read."""
 
     def one(self, cls: type[R], statement: str, *values: object) -> R | None:
         """At most one row."""
@@ -78,6 +90,8 @@ class ThreadLists(Views):
         statement = _page(listing.sort, newest=listing.newest)
         values = (tenant, LIVE, *after, listing.limit)
         rows = self.connection.execute(statement, values).fetchall()
+        if rows:
+            self._stamp = rows[0][-2]
         if not rows or rows[0][-1] <= FEW:
             self._check_index(tenant, listing.sort)
         listed = [_listed(row, newest=listing.newest) for row in rows]
@@ -108,10 +122,21 @@ class ThreadLists(Views):
             found += self.all(LaneRow, select(LaneRow, f"thread IN ({marks})"), *some)
         return found
 
+    def lifetimes(self, threads: Sequence[ThreadRow]) -> dict[int, Lifetimes]:
+        found: dict[int, Lifetimes] = {}
+        for first in range(0, len(threads), VARIABLES // 3):
+            some = threads[first : first + VARIABLES // 3]
+            asked = [(row.thread, row.thread << 32, self.now_in(row)) for row in some]
+            statement = _LIFETIMES.format(values=", ".join(["(?, ?, ?)"] * len(asked)))
+            values = [value for each in asked for value in each]
+            for thread, unique, stored, over in self.connection.execute(statement, values):
+                found[thread] = Lifetimes(stored if stored == unique else -1, int(over))
+        return found
+
 
 def _listed(row: Sequence[Any], *, newest: bool) -> Listed:
     run = row[_RUN_AT:_NEWEST_AT]
-    last = row[_NEWEST_AT:-1]
+    last = row[_NEWEST_AT:-2]
     return Listed(
         unsealed(ThreadRow, row[:_RUN_AT]),
         unsealed(RunRow, run) if run[0] is not None else None,

@@ -90,9 +90,6 @@ class Tables(ABC):
     def seqs(self, thread: int) -> list[int]:
         """Every seq of a thread, in stored order."""
 
-    @abstractmethod
-    def count_expired(self, thread: int, now: int) -> int: ...
-
     # what commits and reads see
 
     def now_in(self, thread: ThreadRow) -> int:

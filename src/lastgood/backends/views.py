@@ -27,6 +27,13 @@ class Listed(NamedTuple):
     newest: CheckpointRow | None = None
 
 
+class Lifetimes(NamedTuple):
+    """How many checkpoints a thread has stored, and how many of them are over their time."""
+
+    stored: int
+    over: int
+
+
 class Views(Tables):
     """The rows of a store as readers see them."""
 
@@ -105,6 +112,8 @@ class Views(Tables):
 
     @abstractmethod
     def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]: ...
+    @abstractmethod
+    def lifetimes(self, threads: Sequence[ThreadRow]) -> dict[int, Lifetimes]: ...
 
     def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         """Threads as a list shows them."""
@@ -112,13 +121,16 @@ class Views(Tables):
         lanes: dict[int, list[LaneRow]] = {found.thread.thread: [] for found in listed}
         for lane in self.lanes_of(list(lanes)):
             lanes[lane.thread].append(lane)
-        return [self._entry(found, lanes[found.thread.thread]) for found in listed]
+        over = self._expired([found.thread for found in listed if found.thread.expiring])
+        return [
+            self._entry(found, lanes[found.thread.thread], over.get(found.thread.thread, 0))
+            for found in listed
+        ]
 
-    def _entry(self, found: Listed, lanes: list[LaneRow]) -> ThreadEntry:
+    def _entry(self, found: Listed, lanes: list[LaneRow], over: int) -> ThreadEntry:
         thread = found.thread
         audit(thread, len(lanes), thread.lanes, "lane")
         audit(thread, found.run.number if found.run else 0, thread.runs, "run")
-        over = self._count_expired(thread) if thread.expiring else 0
         ordered = sorted(lanes, key=lambda lane: lane.number)
         return ThreadEntry(
             row=thread._replace(checkpoints=thread.checkpoints - over),
@@ -128,9 +140,12 @@ class Views(Tables):
             newest=found.newest,
         )
 
-    def _count_expired(self, thread: ThreadRow) -> int:
-        self._audited_seqs(thread)
-        return self.count_expired(thread.thread, self.now_in(thread))
+    def _expired(self, threads: Sequence[ThreadRow]) -> dict[int, int]:
+        """How many checkpoints of each are over their time, all of them accounted for."""
+        counted = self.lifetimes(threads) if threads else {}
+        for thread in threads:
+            audit(thread, counted[thread.thread].stored, thread.checkpoints, "checkpoint")
+        return {key: found.over for key, found in counted.items()}
 
     # one thread from inside
 

@@ -21,6 +21,8 @@ from lastgood.testing import (
     forks,
     functions,
     histories,
+    lines,
+    lists,
     losses,
     moves,
     moves_at_once,
@@ -28,10 +30,12 @@ from lastgood.testing import (
     order,
     outcomes,
     processes,
+    refs_cases,
     removal,
     run_cases,
     searches,
     tenancy,
+    watches,
 )
 from lastgood.testing.cases import CASES, Case
 from lastgood.testing.harness import BackendHarness
@@ -49,6 +53,8 @@ TOPICS = (
     forks,
     functions,
     histories,
+    lines,
+    lists,
     losses,
     moves,
     moves_at_once,
@@ -56,10 +62,12 @@ TOPICS = (
     order,
     outcomes,
     processes,
+    refs_cases,
     removal,
     run_cases,
     searches,
     tenancy,
+    watches,
 )
 
 

@@ -1,0 +1,106 @@
+"""What a page of threads costs on SQLite: statements, counted by SQLite itself."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastgood import BlockingClient
+from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.sqlite_threads import FEW
+
+
+class Statements:
+    """Every statement that any connection of a backend runs."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def connect(self, path: str) -> sqlite3.Connection:
+        made = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        made.set_trace_callback(self.seen.append)
+        return made
+
+    @contextmanager
+    def counted(self) -> Iterator[list[str]]:
+        """The queries of the block, without the brackets of its transaction."""
+        before, found = len(self.seen), list[str]()
+        yield found
+        found += [s for s in self.seen[before:] if s.startswith(("SELECT", "WITH"))]
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with more threads than are checked one by one; every third has a time to live."""
+    path = tmp_path_factory.mktemp("crowd") / "crowd.db"
+    client = BlockingClient.on(SqliteBackend(path, durability="relaxed"))
+    for number in range(FEW + 76):
+        for agent in "ab"[: 1 + number % 2]:
+            client.save(
+                agent,
+                session_id=f"thread {number:04}",
+                execution_state={},
+                ttl_seconds=1000 if number % 3 == 0 else None,
+                metadata={"odd": number % 2 == 1},
+            )
+    client.close()
+    return path
+
+
+def opened(path: Path) -> tuple[BlockingClient, Statements]:
+    statements = Statements()
+    client = BlockingClient.on(SqliteBackend(path, connect=statements.connect))
+    client.threads(limit=1)  # opens the file
+    return client, statements
+
+
+@pytest.mark.scenario("S70")
+@pytest.mark.parametrize("sort", ["updated", "created", "name"])
+@pytest.mark.parametrize("limit", [1, 20, 400])
+def test_a_page_takes_two_queries_and_one_for_lifetimes(crowd: Path, sort: Any, limit: int) -> None:
+    client, statements = opened(crowd)
+    after, pages, found = None, 0, []
+    while pages < 3:
+        with statements.counted() as queries:
+            page = client.threads(sort=sort, limit=limit, after=after)
+        lifetimes = [query for query in queries if query.startswith("WITH")]
+        assert len(queries) - len(lifetimes) <= 2, queries
+        assert len(lifetimes) <= 1 + limit // 166, queries
+        found += [info.thread_id for info in page]
+        assert all(info.title and info.status == "idle" for info in page)
+        after, pages = page.next, pages + 1
+        if after is None:
+            break
+    client.close()
+    assert len(found) == len(set(found)) == min(3 * limit, FEW + 76)
+
+
+@pytest.mark.scenario("S70")
+def test_a_filter_on_metadata_takes_no_query_more(crowd: Path) -> None:
+    client, statements = opened(crowd)
+    with statements.counted() as queries:
+        page = client.threads(metadata={"odd": True}, limit=50)
+    assert len(page) == 50
+    assert len([query for query in queries if query.startswith("SELECT")]) == 4, "two pages"
+    client.close()
+
+
+def test_headers_take_the_same_statements_on_any_state(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    writer = BlockingClient.on(SqliteBackend(path))
+    for number in range(30):
+        writer.save("a", session_id="small", execution_state={"n": number})
+        writer.save("a", session_id="large", execution_state={"n": number, "t": "x" * 500_000})
+    writer.close()
+    client, statements = opened(path)
+    costs = []
+    for thread in ("small", "large"):
+        with statements.counted() as queries:
+            assert len(client.log(thread, limit=20)) == 20
+        assert not [query for query in queries if "lastgood_part" in query]
+        costs.append(len(queries))
+    client.close()
+    assert costs[0] == costs[1]
