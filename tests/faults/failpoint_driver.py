@@ -103,9 +103,50 @@ def begin_anew(client: BlockingClient, ids: Ids, ready: Armed) -> None:
     client.save("solo", session_id="old", execution_state=STATE)
 
 
+def fork_off(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.fork(ids[1], edits={"n": "forked", "items[3].text": "other"})
+
+
+def fork_and_switch(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.fork(ids[1], branch="idea", switch=True)
+
+
+def rewind(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.rewind("old", ids[0])
+
+
+def undo(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.undo("moved")
+
+
+def switch(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.switch("moved", "aside")
+
+
+def tag(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.tag("moved@1", "new")
+
+
+def move_tag(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.tag("moved@2", "good")
+
+
+def untag(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+    ready()
+    client.untag("moved", "good")
+
+
 OPERATIONS = (
     new_thread, save, branch, run_enter, run_enter_again, run_save, run_append, run_leave,
-    run_finish, handoff, expire, expire_head, delete, begin_anew,
+    run_finish, handoff, expire, expire_head, delete, begin_anew, fork_off, fork_and_switch,
+    rewind, undo, switch, tag, move_tag, untag,
 )  # fmt: skip
 
 
@@ -115,7 +156,7 @@ def open_client(path: Path, connect: Any = None) -> BlockingClient:
 
 
 def prepare(path: Path) -> Ids:
-    """A thread with a history, and a run that somebody left open."""
+    """A thread with a history, a run that somebody left open, a lane that was moved."""
     with same_every_time():
         client = open_client(path)
         ids = [
@@ -123,6 +164,11 @@ def prepare(path: Path) -> Ids:
             for n in range(3)
         ]
         client.run("open", initial=STATE).__enter__()
+        for number in range(2):
+            client.save("solo", session_id="moved", execution_state={"n": number})
+        client.tag("moved@1", "good")
+        client.fork("moved@1", branch="aside")
+        client.rewind("moved", "@1")
         client.close()
     return ids
 
@@ -189,7 +235,7 @@ def _wrong(bench: Bench, path: Path, expected: View) -> str:
         if bench.seen(path) != expected:
             return "neither all nor nothing"
         client = open_client(path)
-        for thread in ("old", "open", "new", "fresh"):
+        for thread in ("old", "open", "new", "fresh", "moved"):
             client.save("solo", session_id=thread, execution_state={"goes": "on"})
         client.close()
     except (LastgoodError, AssertionError) as error:

@@ -63,6 +63,7 @@ def _build(path: Path) -> dict[str, list[str]]:
     made["short"].append(
         client.save("solo", session_id="short", execution_state={"kept": False}, ttl_seconds=60)
     )
+    _moved(client, made.setdefault("moved", []))
     for number in range(12):
         name = f"many-{number:02}"
         made[name] = [client.save("solo", session_id=name, execution_state={"n": number})]
@@ -105,6 +106,26 @@ def _team(client: BlockingClient, ids: list[str]) -> None:
     save("critic", execution_state={"verdict": "good"})
 
 
+def _moved(client: BlockingClient, ids: list[str]) -> None:
+    """Forks, moves and tags."""
+    for number in range(4):
+        ids.append(client.save("solo", session_id="moved", execution_state={"n": number}))
+        client.tag(ids[-1], f"step {number}")
+    ids.append(client.fork(ids[1], branch="idea", edits={"n": "edited"}))
+    for to in (0, 2, 1):
+        move = client.rewind("moved", ids[to])
+        ids.append(move.head.checkpoint_id if move.head else "")
+        client.switch("moved", "idea")
+    client.untag("moved", "step 2")
+    client.expire(ids[0])
+
+
+REFS = (
+    "moved@", "moved@~1", "moved@step:1", "moved@3", "moved@99", "moved@tag:step 1",
+    "moved@tag:step 2", "moved@branch:main", "moved@branch:none", "team/coder@~3", "short@~1",
+)  # fmt: skip
+
+
 def questions(made: dict[str, list[str]]) -> Iterator[Question]:
     """Everything that can be asked; each gives a comparable answer."""
     for thread, ids in made.items():
@@ -115,6 +136,13 @@ def questions(made: dict[str, list[str]]) -> Iterator[Question]:
             yield f"latest {thread}/{agent}", lambda c, t=thread, a=agent: _latest(c, t, a)
             yield f"timeline {thread}/{agent}", lambda c, t=thread, a=agent: _timeline(c, t, a)
         yield f"log {thread}", lambda client, thread=thread: whole_log(client, thread)
+        yield f"branches {thread}", lambda c, t=thread: _or_absent(lambda: c.branches(t))
+        yield f"tags {thread}", lambda c, t=thread: _or_absent(lambda: c.tags(t))
+    for ref in REFS:
+        yield f"resolve {ref}", lambda c, ref=ref: _or_absent(lambda: c.resolve(ref))
+        yield f"walk {ref}", lambda c, ref=ref: _or_absent(lambda: list(c.walk(ref)))
+    yield "threads by name", lambda client: list(client.threads(sort="name"))
+    yield "threads by age", lambda client: list(client.threads(sort="created"))
     yield "log of a branch", lambda client: list(client.log("team", branch="main"))
     yield "log by step", lambda client: list(client.log("brief", step_name="tick"))
     yield "log by metadata", lambda client: list(client.log("chat", metadata={"even": True}))
@@ -128,8 +156,12 @@ def _seen(found: Any) -> tuple[Any, ...]:
 
 
 def _restored(client: BlockingClient, id: str) -> Any:
+    return _or_absent(lambda: _seen(client.restore(id)))
+
+
+def _or_absent(ask: Callable[[], Any]) -> Any:
     try:
-        return _seen(client.restore(id))
+        return ask()
     except CheckpointNotFoundError as error:
         return type(error).__name__  # right for what was removed, and wrong for what was not
 

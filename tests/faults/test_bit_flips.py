@@ -13,7 +13,7 @@ import apsw
 import pytest
 from rich_store import HOUR, NOON, build, open_store, questions
 
-from lastgood import LastgoodError
+from lastgood import CheckpointNotFoundError, LastgoodError
 from lastgood.backends.sqlite_schema import PAGE_SIZE
 
 LATER = NOON + HOUR
@@ -70,6 +70,7 @@ def silent_wrongs(store: Store) -> Iterator[str]:
                 continue
             if answer != store.answers[name]:
                 yield f"{name}: {difference(answer, store.answers[name])}"
+        yield from _wrong_moves(client)
         yield from _foreign_error_of_a_save(client)
     finally:
         with contextlib.suppress(LastgoodError):
@@ -84,6 +85,28 @@ def difference(answer: Any, expected: Any) -> str:
         return f"{len(answer)} rows instead of {len(expected)}"
     pairs = (pair for pair in zip(answer, expected, strict=True) if pair[0] != pair[1])
     return "{!r:.200} instead of {!r:.200}".format(*next(pairs))
+
+
+def _wrong_moves(client: Any) -> Iterator[str]:
+    """An undo goes where it would have gone, twice; a switch to the branch that it names."""
+    for name, move in (
+        ("undo", lambda: client.undo("moved")),
+        ("undo again", lambda: client.undo("moved")),
+        ("switch", lambda: client.switch("moved", "main")),
+    ):
+        try:
+            found = move()
+        except CheckpointNotFoundError as error:
+            yield f"{name}: {error}"
+        except LastgoodError:
+            return
+        except Exception as error:
+            yield f"{name}: {type(error).__name__} is not ours: {error}"
+        else:
+            expected = {"undo": "rewound", "undo again": "idea", "switch": "main"}[name]
+            branch = "rewound" if found.branch.startswith("main-") else found.branch
+            if branch != expected or found.head is None:
+                yield f"{name}: to {found.branch} at {found.head}"
 
 
 def _foreign_error_of_a_save(client: Any) -> Iterator[str]:

@@ -194,10 +194,11 @@ class MemoryTables(Views):
         return {thread.thread: self._lifetimes(thread) for thread in threads}
 
     def _lifetimes(self, thread: ThreadRow) -> Lifetimes:
-        rows = self.shelves.checkpoints.get(thread.thread, {}).values()
-        now = self.now_in(thread)
-        over = sum(unsealed(CheckpointRow, columns).expired(now) for columns in rows)
-        return Lifetimes(len(rows), over)
+        stored = self.shelves.checkpoints.get(thread.thread, {}).values()
+        rows = [unsealed(CheckpointRow, columns) for columns in stored]
+        expiring = [row for row in rows if row.expires_at is not None]
+        over = sum(row.expired(self.now_in(thread)) for row in expiring)
+        return Lifetimes(len(rows), len(expiring), over)
 
 
 class MemoryWriter(MemoryTables):

@@ -50,6 +50,10 @@ _KEYS = "SELECT key FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? ORDER BY 
 _NEWEST = "SELECT value FROM lastgood_meta WHERE name = 'newest'"
 _COUNT_ID = "SELECT count(*) FROM lastgood_checkpoint WHERE id = ?"
 _COUNT_ID_UNINDEXED = "SELECT count(*) FROM lastgood_checkpoint NOT INDEXED WHERE id = ?"
+_COUNT_KEY_INDEXED = (
+    "SELECT count(*) FROM lastgood_checkpoint INDEXED BY lastgood_checkpoint_id"
+    " WHERE id >= x'' AND +key = ?"
+)
 _LANE = select(LaneRow, "thread = ? AND agent = ?")
 _LANES = select(LaneRow, "thread = ?")
 _BRANCH = select(BranchRow, "thread = ? AND lane = ? AND name = ?")
@@ -202,6 +206,15 @@ class SqliteTables(ThreadLists):
             indexed = self.connection.execute(_COUNT_ID, (id,)).fetchone()
             if indexed != self.connection.execute(_COUNT_ID_UNINDEXED, (id,)).fetchone():
                 raise CheckpointIntegrityError("the index of checkpoints is damaged.")
+
+    def at(self, tenant: str, name: str, seq: int) -> Located | None:
+        found = super().at(tenant, name, seq)
+        thread = self.thread(tenant, name) if found is None else None
+        if thread is not None and 0 < seq <= thread.seq and self._small():
+            key = thread.thread << 32 | seq
+            if self.connection.execute(_COUNT_KEY_INDEXED, (key,)).fetchone() != (0,):
+                raise CheckpointIntegrityError(f"{name}@{seq} is missing from its table.")
+        return found
 
     def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
         return self.one(CheckpointRow, f"{SELECT_CHECKPOINT} key = ?", thread << 32 | seq)

@@ -63,7 +63,8 @@ _PLACES: dict[Sort, str] = {"updated": "active", "created": "thread", "name": "n
 
 _LIFETIMES = (
     "WITH asked(thread, low, now) AS (VALUES {values})"
-    " SELECT thread, count(DISTINCT key), count(key), total(expires_at <= now) FROM asked"
+    " SELECT thread, count(DISTINCT key), count(key), count(expires_at), total(expires_at <= now)"
+    " FROM asked"
     f" LEFT JOIN lastgood_checkpoint ON key BETWEEN low AND low | {LOW} GROUP BY thread"
 )
 
@@ -129,8 +130,9 @@ class ThreadLists(Views):
             asked = [(row.thread, row.thread << 32, self.now_in(row)) for row in some]
             statement = _LIFETIMES.format(values=", ".join(["(?, ?, ?)"] * len(asked)))
             values = [value for each in asked for value in each]
-            for thread, unique, stored, over in self.connection.execute(statement, values):
-                found[thread] = Lifetimes(stored if stored == unique else -1, int(over))
+            counts = self.connection.execute(statement, values).fetchall()
+            for thread, unique, stored, expiring, over in counts:
+                found[thread] = Lifetimes(stored if stored == unique else -1, expiring, int(over))
         return found
 
 

@@ -28,9 +28,10 @@ class Listed(NamedTuple):
 
 
 class Lifetimes(NamedTuple):
-    """How many checkpoints a thread has stored, and how many of them are over their time."""
+    """How many checkpoints a thread has, how many of them have a time to live or are over it."""
 
     stored: int
+    expiring: int
     over: int
 
 
@@ -82,10 +83,12 @@ class Views(Tables):
             yield row
 
     def _audited_seqs(self, thread: ThreadRow) -> set[int]:
-        """Every seq of a thread, none lost and none twice."""
+        """Every seq of a thread, none lost, none twice and none out of its place."""
         seqs = self.seqs(thread.thread)
         audit(thread, len(set(seqs)), thread.checkpoints, "checkpoint")
         audit(thread, len(seqs), thread.checkpoints, "checkpoint")
+        if seqs != sorted(seqs):
+            raise CheckpointIntegrityError(f"the checkpoints of {thread.name!r} are out of order.")
         return set(seqs)
 
     def _around(
@@ -145,6 +148,7 @@ class Views(Tables):
         counted = self.lifetimes(threads) if threads else {}
         for thread in threads:
             audit(thread, counted[thread.thread].stored, thread.checkpoints, "checkpoint")
+            audit(thread, counted[thread.thread].expiring, thread.expiring, "expiring checkpoint")
         return {key: found.over for key, found in counted.items()}
 
     # one thread from inside

@@ -205,3 +205,70 @@ async def a_failed_first_save_leaves_nothing(store: Store) -> None:
     assert await thread_info(client, "s") is None
     assert await client.latest(agent_id="a", session_id="s") is None
     assert (await client.restore(await save(client, "s", LARGE))).seq == 1
+
+
+async def _moved(client: Client) -> str:
+    """A thread with a tag, a fork and a lane that was moved twice; the id that the tag names."""
+    first = await save(client, "hurt", {"n": 1})
+    await save(client, "hurt", {"n": 2})
+    await client.tag(first, "good")
+    await client.fork(first, branch="side")
+    await client.switch("hurt", "side")
+    await client.rewind("hurt", "@branch:main")
+    return first
+
+
+MARKS: dict[str, tuple[str, str, Any]] = {
+    "tag checkpoint": ("tag", "checkpoint", b"\x00" * 16),
+    "tag name": ("tag", "name", "bad"),
+    "move old branch": ("move", "old_branch", "main"),
+    "move new branch": ("move", "new_branch", "main"),
+    "move number": ("move", "number", 7),
+    "lane moves": ("lane", "moves", 1),
+    "lane current": ("lane", "current", "main"),
+}
+
+
+@case("S20", each=MARKS)
+async def an_edited_mark(store: Store, edit: tuple[str, str, Any]) -> None:
+    """A tag, a move or a lane that was changed outside leads nowhere: not to another place."""
+    table, column, value = edit
+    first = await _moved(store.client())
+    await store.close()
+    store.harness.edit_row(table, "hurt", column, value)
+    await _marks_are_damaged(store, table)
+    if table != "lane":
+        assert (await store.client().restore(first)).state == {"n": 1}
+
+
+@case("S20", each={"tag": "tag", "move": "move", "lane": "lane"})
+async def a_mark_that_is_gone(store: Store, table: str) -> None:
+    """An absence that should not be is damage: no "not found", no "nothing to undo"."""
+    await _moved(store.client())
+    await store.close()
+    store.harness.lose_row(table, "hurt")
+    await _marks_are_damaged(store, table)
+
+
+async def _marks_are_damaged(store: Store, table: str) -> None:
+    client = store.client()
+    asked: dict[str, list[Any]] = {
+        "tag": [
+            lambda: client.resolve("hurt@tag:good"),
+            lambda: client.tags("hurt"),
+            lambda: client.tag("hurt@1", "good"),
+            lambda: client.untag("hurt", "good"),
+        ],
+        "move": [lambda: client.undo("hurt"), lambda: client.switch("hurt", "main")],
+        "lane": [
+            lambda: client.resolve("hurt@"),
+            lambda: client.branches("hurt"),
+            lambda: client.undo("hurt"),
+            lambda: client.switch("hurt", "main"),
+            lambda: client.rewind("hurt", "@1"),
+            client.threads,
+        ],
+    }
+    for ask in asked[table]:
+        with pytest.raises(CheckpointIntegrityError):
+            await ask()

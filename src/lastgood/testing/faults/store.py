@@ -1,8 +1,9 @@
 """Everything that a store answers as one comparable value, checked for soundness on the way.
 
 `view(client)` reads a whole store through the client's own questions (threads, log, timeline,
-latest) and raises `Unsound` when two answers contradict each other. Two views are equal exactly if
-the stores hold the same: so "all or nothing" is `view(after) in (before, intended)`.
+latest, branches, tags) and raises `Unsound` when two answers contradict each other. Two views are
+equal exactly if the stores hold the same: so "all or nothing" is
+`view(after) in (before, intended)`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ class ThreadView:
     heads: dict[str, str]
     states: dict[str, str] = field(repr=False)
     """Checkpoint ids to fingerprints of their states."""
+    branches: tuple[tuple[str, str, bool, str | None], ...] = ()
+    """(agent, name, whether it is current, the id of its head)."""
+    tags: dict[str, str] = field(default_factory=dict)
 
 
 View = dict[str, ThreadView]
@@ -90,6 +94,19 @@ def _thread(client: BlockingClient, info: ThreadInfo) -> ThreadView:
         log=tuple(_entry(header) for header in log),
         heads=heads,
         states=states,
+        branches=_branches(client, name, heads),
+        tags=client.tags(name),
+    )
+
+
+def _branches(
+    client: BlockingClient, name: str, heads: dict[str, str]
+) -> tuple[tuple[str, str, bool, str | None], ...]:
+    found = client.branches(name)
+    followed = {b.agent_id: b.head.checkpoint_id for b in found if b.current and b.head}
+    _expect(followed == heads, name, "the current branches and the heads differ")
+    return tuple(
+        (b.agent_id, b.name, b.current, b.head.checkpoint_id if b.head else None) for b in found
     )
 
 
