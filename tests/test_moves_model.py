@@ -234,5 +234,5 @@ class Machine(RuleBasedStateMachine):
 def test_moves_in_any_order(scheme: str) -> None:
     machine = type("Moves", (Machine,), {"scheme": scheme})
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=15, stateful_step_count=20, deadline=None)
+        machine, settings=settings(max_examples=10, stateful_step_count=20, deadline=None)
     )

@@ -212,7 +212,7 @@ async def a_count_back_leaves_out_what_is_over(store: Store) -> None:
         await client.resolve("s@2")
 
 
-@case()
+@case(slow=True)
 async def a_count_back_through_a_long_line(store: Store) -> None:
     """Past the number of ancestors that are read at a time."""
     client = store.client()

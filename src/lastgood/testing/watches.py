@@ -73,7 +73,7 @@ async def watching_from_now_on(store: Store) -> None:
     assert seen[1] == seen[0] + 1
 
 
-@case()
+@case(slow=True)
 async def watching_from_a_place(store: Store) -> None:
     """Everything after a seq, also more than is read at a time; going on where one stopped."""
     client = store.client()
