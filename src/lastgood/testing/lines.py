@@ -244,9 +244,9 @@ async def headers_do_not_load_states(store: Store) -> None:
     asked: list[Any] = []
     whole = backend.parts
 
-    async def counted(ranges: Any) -> Any:
+    async def counted(ranges: Any, *, checked: bool = False) -> Any:
         asked.append(ranges)
-        return await whole(ranges)
+        return await whole(ranges, checked=checked)
 
     backend.parts = counted  # type: ignore[method-assign]
     try:
