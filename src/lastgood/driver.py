@@ -378,11 +378,7 @@ def blocking(
 
 
 def iterated(values: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-    """The blocking twin of an async generator; closing it closes that one, here and at once.
-
-    A loop that happens to run in this thread must not take it for one of its own, so that is told
-    of none.
-    """
+    """The blocking twin of an async generator; closing it closes that one, here and at once."""
     try:
         while True:
             yield _alone(values.__anext__())
@@ -393,6 +389,7 @@ def iterated(values: AsyncGenerator[T, None]) -> Generator[T, None, None]:
 
 
 def _alone(step: Coroutine[Any, Any, T]) -> T:
+    """Run a step of a generator that no event loop may take for its own."""
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(None, None)
     try:

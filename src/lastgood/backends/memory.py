@@ -121,8 +121,7 @@ class MemoryTables(Views):
 
     def checkpoints(self, id: bytes) -> list[CheckpointRow]:
         places = self.shelves.ids.get(id, {}).items()
-        found = (self.shelves.checkpoints.get(thread, {}).get(seq) for thread, seq in places)
-        return [unsealed(CheckpointRow, columns) for columns in found if columns is not None]
+        return [row for thread, seq in places if (row := self.checkpoint_at(thread, seq))]
 
     def newest_move(self, thread: int, lane: int) -> MoveRow | None:
         moves = self.shelves.moves.get(thread, {})
@@ -191,14 +190,14 @@ class MemoryTables(Views):
         return list(self.shelves.checkpoints.get(thread, {}))
 
     def lifetimes(self, threads: Sequence[ThreadRow]) -> dict[int, Lifetimes]:
-        return {thread.thread: self._lifetimes(thread) for thread in threads}
+        return {row.thread: self._lives(row) for row in threads}
 
-    def _lifetimes(self, thread: ThreadRow) -> Lifetimes:
-        stored = self.shelves.checkpoints.get(thread.thread, {}).values()
-        rows = [unsealed(CheckpointRow, columns) for columns in stored]
+    def _lives(self, thread: ThreadRow) -> Lifetimes:
+        shelf = self.shelves.checkpoints.get(thread.thread, {})
+        rows = [unsealed(CheckpointRow, shelf[seq]) for seq in shelf]
         expiring = [row for row in rows if row.expires_at is not None]
-        over = sum(row.expired(self.now_in(thread)) for row in expiring)
-        return Lifetimes(len(rows), len(expiring), over)
+        over = [row for row in expiring if row.expired(self.now_in(thread))]
+        return Lifetimes(len(rows), len(expiring), len(over))
 
 
 class MemoryWriter(MemoryTables):
