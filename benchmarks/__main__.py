@@ -7,8 +7,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.figures import Outcome
 from benchmarks.report import RESULTS, Measurement, show, write
 from benchmarks.workloads import WORKLOADS
 
@@ -18,7 +20,8 @@ def main() -> None:
     options = _options()
     if options.measure:
         workload, store, directory = options.measure
-        print(json.dumps(WORKLOADS[workload].run(store, Path(directory), options.scale)))
+        outcome = WORKLOADS[workload].run(store, Path(directory), options.scale)
+        print(json.dumps(asdict(outcome)))
         return
     RESULTS.mkdir(exist_ok=True)
     measured = list(_measure_all(options))
@@ -42,9 +45,15 @@ def _measure_all(options: argparse.Namespace) -> Iterator[Measurement]:
     for repetition in range(options.repetitions):
         for workload in options.workloads:
             for store in _rotated(list(WORKLOADS[workload].stores), repetition):
-                if options.stores is None or store in options.stores:
+                if _wanted(options, workload, store, repetition):
                     print(f"  {repetition + 1}: {workload} {store}", file=sys.stderr)
                     yield _measure(workload, store, repetition, options.scale)
+
+
+def _wanted(options: argparse.Namespace, workload: str, store: str, repetition: int) -> bool:
+    if repetition and store in WORKLOADS[workload].once:
+        return False
+    return options.stores is None or store in options.stores
 
 
 def _rotated(stores: list[str], by: int) -> list[str]:
@@ -62,7 +71,7 @@ def _measure(workload: str, store: str, repetition: int, scale: float) -> Measur
         result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if result.returncode:
         sys.exit(f"{workload} on {store} failed")
-    return Measurement(workload, store, repetition, json.loads(result.stdout))
+    return Measurement(workload, store, repetition, Outcome(**json.loads(result.stdout)))
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def revised(messages: list[Message], seed: int = 2) -> list[Message]:
     rng = random.Random(seed)
     third = len(messages) // 3
     found = [*messages]
-    found[2 * third] = {**found[2 * third], "content": _text(rng, 300)}
+    found[2 * third] = {**found[2 * third], "content": text(rng, 300)}
     del found[third]
     found.insert(third // 2, _chat(rng, "user"))
     return found
@@ -99,10 +99,13 @@ def _sentence(rng: random.Random) -> str:
     return text[0].upper() + text[1:] + "."
 
 
-def _text(rng: random.Random, size: int) -> str:
+def text(rng: random.Random, size: int) -> str:
+    """Sentences of at least so many characters."""
     sentences = [_sentence(rng)]
-    while sum(map(len, sentences)) < size:
+    length = len(sentences[0])
+    while length < size:
         sentences.append(_sentence(rng))
+        length += len(sentences[-1])
     return " ".join(sentences)
 
 
@@ -114,7 +117,7 @@ def _chat(rng: random.Random, role: str) -> Message:
     message: Message = {
         "role": role,
         "id": _name(rng, "msg"),
-        "content": _text(rng, rng.randint(150, 700)),
+        "content": text(rng, rng.randint(150, 700)),
     }
     if role == "assistant":
         tokens = {"input": rng.randint(900, 90_000), "output": rng.randint(20, 900)}
@@ -123,12 +126,12 @@ def _chat(rng: random.Random, role: str) -> Message:
 
 
 def _call(rng: random.Random) -> Message:
-    arguments = {"query": _text(rng, rng.randint(80, 200)), "limit": rng.randint(1, 50)}
+    arguments = {"query": text(rng, rng.randint(80, 200)), "limit": rng.randint(1, 50)}
     tool_call = {"id": _name(rng, "call"), "name": rng.choice(TOOLS), "arguments": arguments}
     return {
         "role": "assistant",
         "id": _name(rng, "msg"),
-        "content": _text(rng, rng.randint(60, 250)),
+        "content": text(rng, rng.randint(60, 250)),
         "tool_calls": [tool_call],
     }
 
@@ -136,7 +139,7 @@ def _call(rng: random.Random) -> Message:
 def _result(rng: random.Random, call: Message) -> Message:
     tool_call = call["tool_calls"][0]
     rows = [
-        {"key": rng.randint(1, 10**6), "score": rng.random(), "text": _text(rng, 60)}
+        {"key": rng.randint(1, 10**6), "score": rng.random(), "text": text(rng, 60)}
         for _ in range(rng.randint(2, 6))
     ]
     return {

@@ -1,9 +1,9 @@
-"""From single measurements to medians, ratios, tables and the result file."""
+"""From single measurements to medians, verdicts, tables and the result file."""
 
 import json
 import platform
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -11,123 +11,116 @@ from os import cpu_count
 from pathlib import Path
 from statistics import median
 
-from benchmarks.workloads import WORKLOADS, Figures, Gate, Workload
+from benchmarks.figures import Figures, Outcome
+from benchmarks.gates import Round, Verdict, judge
+from benchmarks.stores import DESCRIPTIONS
+from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.table import Workload
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ["lastgood", "ormsgpack", "langgraph-checkpoint-sqlite", "langgraph", "aiosqlite"]
-DURABILITY = "SQLite, WAL, synchronous=FULL on both sides (asked from the connections by PRAGMA)"
+PACKAGES = [
+    *("lastgood", "ormsgpack", "langgraph-checkpoint-sqlite", "langgraph", "langchain-core"),
+    *("aiosqlite", "checkpnt", "pydantic"),
+]
+SIZES = frozenset({"bytes", "written"})
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The figures of one process: one workload on one store in one repetition."""
+    """The outcome of one process: one workload on one store in one round."""
 
     workload: str
     store: str
     repetition: int
-    figures: Figures
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A gate with what was found: the median of the ratios, and their range."""
-
-    workload: str
-    gate: Gate
-    ratio: float
-    lowest: float
-    highest: float
-    met: bool
+    outcome: Outcome
 
 
 def medians(workload: str, measured: Iterable[Measurement]) -> dict[str, Figures]:
-    """The median of every figure over the repetitions, by store."""
+    """The median of every figure over the rounds, by store."""
     by_store: dict[str, list[Figures]] = {}
     for item in measured:
         if item.workload == workload:
-            by_store.setdefault(item.store, []).append(item.figures)
+            by_store.setdefault(item.store, []).append(item.outcome.figures)
     return {
         store: {name: median(figures[name] for figures in runs) for name in runs[0]}
         for store, runs in by_store.items()
     }
 
 
-def verdicts(workload: str, measured: list[Measurement]) -> list[Verdict]:
-    """The gates of a workload whose two stores were both measured."""
-    judged = (_judge(workload, gate, measured) for gate in WORKLOADS[workload].gates)
+def verdicts(workload: str, measured: Iterable[Measurement]) -> list[Verdict]:
+    """The gates of a workload whose stores were measured; numbers are formed inside a round."""
+    rounds: dict[int, dict[str, Figures]] = {}
+    for item in measured:
+        if item.workload == workload:
+            rounds.setdefault(item.repetition, {})[item.store] = item.outcome.figures
+    judged = (judge(workload, gate, _rounds(rounds)) for gate in WORKLOADS[workload].gates)
     return [verdict for verdict in judged if verdict]
 
 
-def _judge(workload: str, gate: Gate, measured: list[Measurement]) -> Verdict | None:
-    found = {
-        (item.store, item.repetition): item.figures[gate.figure]
-        for item in measured
-        if item.workload == workload and item.store in (gate.ours, gate.peer)
-    }
-    ratios = [
-        peers / found[gate.ours, repetition]
-        for (store, repetition), peers in found.items()
-        if store == gate.peer and (gate.ours, repetition) in found
-    ]
-    if not ratios:
-        return None
-    middle = median(ratios)
-    met = middle >= gate.at_least
-    return Verdict(workload, gate, middle, min(ratios), max(ratios), met)
+def _rounds(rounds: dict[int, dict[str, Figures]]) -> list[Round]:
+    return list(rounds.values())
 
 
 def show(measured: list[Measurement], scale: float) -> str:
     """The tables of all workloads that were measured, with their gates."""
-    repetitions = len({item.repetition for item in measured})
-    lines = [f"{DURABILITY}; median of {repetitions} repetition(s)", ""]
-    for name in dict.fromkeys(item.workload for item in measured):
-        lines += [WORKLOADS[name].title, *_table(WORKLOADS[name], medians(name, measured)), ""]
-        if scale == 1:
-            lines += [*map(_line, verdicts(name, measured)), ""]
+    rounds = len({item.repetition for item in measured})
+    lines = [f"median of {rounds} round(s); durability asked from the connections by PRAGMA", ""]
     if scale != 1:
-        lines.append(f"Workloads at {scale:g} of their size: the gates are not judged.")
+        lines += [f"Workloads at {scale:g} of their size: the gates are not judged.", ""]
+    for name in dict.fromkeys(item.workload for item in measured):
+        lines += [WORKLOADS[name].title, *_table(WORKLOADS[name], medians(name, measured))]
+        lines += [*(_line(verdict, scale) for verdict in verdicts(name, measured)), ""]
     return "\n".join(lines).rstrip()
 
 
 def _table(workload: Workload, rows: dict[str, Figures]) -> list[str]:
-    fastest_first = sorted(rows.items(), key=lambda row: row[1]["seconds"])
     cells = [["store", *workload.columns.values()]]
     cells += [
-        [store, *(_format(name, figures[name]) for name in workload.columns)]
-        for store, figures in fastest_first
+        [store, *(shown(name, figures.get(name)) for name in workload.columns)]
+        for store, figures in quickest_first(rows)
     ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(map(_pad, row, widths)).rstrip() for row in cells]
+
+
+def quickest_first(rows: dict[str, Figures]) -> Iterator[tuple[str, Figures]]:
+    """The order of the rows in a table."""
+    return iter(sorted(rows.items(), key=lambda row: row[1]["seconds"]))
 
 
 def _pad(cell: str, width: int) -> str:
     return cell.rjust(width) if cell[0].isdigit() else cell.ljust(width)
 
 
-def _format(name: str, value: float) -> str:
-    if name == "bytes":
+def shown(name: str, value: float | None) -> str:
+    """A figure in a table."""
+    if value is None:
+        return "-"
+    if name in SIZES:
         return f"{value / 1e6:,.2f} MB"
+    if name == "errors":
+        return f"{value:.0f}"
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.3f}"
 
 
-def _line(verdict: Verdict) -> str:
-    gate = verdict.gate
-    ratio = f"{verdict.ratio:.1f} ({verdict.lowest:.1f}-{verdict.highest:.1f})"
-    mark = "met   " if verdict.met else "MISSED"
-    return f"{mark}  {gate.figure}: {gate.peer} / {gate.ours} = {ratio}, to reach {gate.at_least:g}"
+def _line(verdict: Verdict, scale: float) -> str:
+    mark = "met" if verdict.met else "MISSED"
+    value = f"{verdict.value:.2f} ({verdict.lowest:.2f}-{verdict.highest:.2f})"
+    return f"{mark if scale == 1 else f'({mark})':8} {verdict.gate}: {value}"
 
 
 def write(measured: list[Measurement], scale: float) -> Path:
-    """Keep everything in a file that a later run can be compared with."""
+    """Keep everything in a file: a page can be made of it, a later run compared with it."""
     now = datetime.now(UTC)
+    names = list(dict.fromkeys(item.workload for item in measured))
     content = {
         "at": now.isoformat(timespec="seconds"),
         "machine": _machine(),
-        "durability": DURABILITY,
         "scale": scale,
+        "repetitions": len({item.repetition for item in measured}),
+        "stores": DESCRIPTIONS,
+        "workloads": {name: _about(name, measured) for name in names},
         "measurements": [asdict(item) for item in measured],
-        "medians": {name: medians(name, measured) for name in WORKLOADS},
-        "gates": [asdict(verdict) for name in WORKLOADS for verdict in verdicts(name, measured)],
     }
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{now:%Y%m%dT%H%M%SZ}.json"
@@ -135,14 +128,35 @@ def write(measured: list[Measurement], scale: float) -> Path:
     return path
 
 
+def _about(name: str, measured: list[Measurement]) -> dict[str, object]:
+    """A workload with its medians and verdicts, so that a reader needs nothing but the file."""
+    durability = {i.store: i.outcome.durability for i in measured if i.workload == name}
+    return {
+        "title": WORKLOADS[name].title,
+        "columns": WORKLOADS[name].columns,
+        "once": sorted(WORKLOADS[name].once),
+        "durability": durability,
+        "medians": medians(name, measured),
+        "gates": [asdict(verdict) for verdict in verdicts(name, measured)],
+    }
+
+
 def _machine() -> dict[str, object]:
     return {
         "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
         "cpus": cpu_count(),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "packages": {name: _version(name) for name in PACKAGES},
     }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def _version(package: str) -> str | None:

@@ -1,0 +1,57 @@
+"""What connections really do: journal mode and synchronous level, asked from themselves.
+
+`synchronous` belongs to a connection and not to the file, so only the store's own connections can
+tell. A store that hides them is asked through the interpreter's audit events.
+"""
+
+import sqlite3
+import sys
+from functools import cache
+from typing import Any
+
+from benchmarks.stores.interface import Pragmas
+
+
+class Spy:
+    """Collects the connections that this process opens; an audit hook stays, so one is enough."""
+
+    def __init__(self) -> None:
+        self._connections: list[sqlite3.Connection] = []
+        sys.addaudithook(self._see)
+
+    def _see(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "sqlite3.connect/handle":
+            self._connections.append(args[0])
+
+    def pragmas(self) -> Pragmas:
+        """What the connections that are open now use."""
+        return {pragmas_of(connection) for connection in self._connections if _open(connection)}
+
+
+@cache
+def spy() -> Spy:
+    """The one of this process."""
+    return Spy()
+
+
+def _open(connection: sqlite3.Connection) -> bool:
+    try:
+        return connection.total_changes >= 0
+    except sqlite3.ProgrammingError:
+        return False
+
+
+def pragmas_of(connection: sqlite3.Connection) -> tuple[str, int]:
+    """Journal mode and synchronous level of one connection."""
+    [mode] = connection.execute("PRAGMA journal_mode").fetchone()
+    [level] = connection.execute("PRAGMA synchronous").fetchone()
+    return mode, level
+
+
+async def pragmas_through(connection: Any) -> Pragmas:
+    """The same, of an aiosqlite connection, which only its own thread may use."""
+    values = []
+    for pragma in ("journal_mode", "synchronous"):
+        async with connection.execute(f"PRAGMA {pragma}") as cursor:
+            values.append((await cursor.fetchone())[0])
+    return {(values[0], values[1])}
