@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS = 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format torture bench bench-quick lock clean
+.PHONY: help demo test test-fast check format torture bench bench-quick bench-page lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -46,8 +46,11 @@ torture: .venv/test.ok ## the fault tests, ten times as long
 bench: .venv/bench.ok ## speed and size against the peers
 	.venv/bench/bin/python -m benchmarks
 
-bench-quick: .venv/bench.ok ## the same, one repetition
-	.venv/bench/bin/python -m benchmarks --repetitions 1
+bench-quick: .venv/bench.ok ## the same in small, one round: whether it works, not how fast it is
+	.venv/bench/bin/python -m benchmarks --repetitions 1 --scale 0.05
+
+bench-page: .venv/bench.ok ## docs/benchmarks.md and its pictures, from the newest result or RESULT=
+	.venv/bench/bin/python -m benchmarks.page $(RESULT)
 
 # Existing pins are kept unless asked otherwise: make lock LOCK_OPTIONS=--upgrade
 COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes \

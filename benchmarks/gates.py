@@ -13,6 +13,27 @@ from benchmarks.figures import Figures
 
 Round = Mapping[str, Figures]
 
+WORDS = {
+    "seconds": "total time",
+    "bytes": "bytes at rest",
+    "new_bytes": "bytes of what was new",
+    "pages": "bytes of its unique pages",
+    "first_p50_ms": "p50 of the first 100 saves",
+    "last_p50_ms": "p50 of the last 100 saves",
+    "restore_ms": "restore of the newest state",
+    "save_ms": "time to bytes",
+    "load_ms": "time from bytes",
+    "full_ms": "list of the 20 newest states",
+    "headers_ms": "ms for the 20 newest headers",
+    "few_ms": "first page of a small store",
+    "many_ms": "first page of a large store",
+    "highest_mb": "highest RSS in MB",
+}
+
+
+def _word(figure: str) -> str:
+    return WORDS.get(figure, figure)
+
 
 class Gate(ABC):
     """One thing to reach."""
@@ -42,7 +63,7 @@ class Times(Gate):
 
     @property
     def text(self) -> str:
-        return f"{self.figure}: {self.peer} / {self.ours} >= {self.at_least:g}"
+        return f"{_word(self.figure)}: {self.peer} / {self.ours} >= {self.at_least:g}"
 
     def value(self, figures: Round) -> float | None:
         return _ratio(figures, self.peer, self.figure, self.ours, self.figure)
@@ -62,7 +83,7 @@ class Within(Gate):
 
     @property
     def text(self) -> str:
-        return f"{self.figure}: {self.ours} / {self.peer} <= {self.at_most:g}"
+        return f"{_word(self.figure)}: {self.ours} / {self.peer} <= {self.at_most:g}"
 
     def value(self, figures: Round) -> float | None:
         return _ratio(figures, self.ours, self.figure, self.peer, self.figure)
@@ -82,7 +103,7 @@ class Share(Gate):
 
     @property
     def text(self) -> str:
-        return f"{self.store}: {self.figure} / {self.of} <= {self.at_most:g}"
+        return f"{self.store}: {_word(self.figure)} / {_word(self.of)} <= {self.at_most:g}"
 
     def value(self, figures: Round) -> float | None:
         return _ratio(figures, self.store, self.figure, self.store, self.of)
@@ -101,7 +122,7 @@ class Limit(Gate):
 
     @property
     def text(self) -> str:
-        return f"{self.store}: {self.figure} <= {self.at_most:g}"
+        return f"{self.store}: {_word(self.figure)} <= {self.at_most:g}"
 
     def value(self, figures: Round) -> float | None:
         return figures[self.store][self.figure] if self.store in figures else None

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from os import cpu_count
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.figures import Figures, Outcome
 from benchmarks.gates import Round, Verdict, judge
@@ -103,6 +104,12 @@ def shown(name: str, value: float | None) -> str:
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.3f}"
 
 
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """A table in a page."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
 def _line(verdict: Verdict, scale: float) -> str:
     mark = "met" if verdict.met else "MISSED"
     value = f"{verdict.value:.2f} ({verdict.lowest:.2f}-{verdict.highest:.2f})"
@@ -124,8 +131,24 @@ def write(measured: list[Measurement], scale: float) -> Path:
     }
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{now:%Y%m%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path.write_text(spelled(content))
     return path
+
+
+def spelled(content: dict[str, Any]) -> str:
+    """Readable JSON that stays short: a measurement is one line."""
+    lines = ",\n  ".join(json.dumps(_rounded(item)) for item in content["measurements"])
+    around = json.dumps({**content, "measurements": []}, indent=1)
+    return around.replace('"measurements": []', f'"measurements": [\n  {lines}\n ]') + "\n"
+
+
+def _rounded(value: Any) -> Any:
+    """Five digits say all that a measurement knows."""
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def _about(name: str, measured: list[Measurement]) -> dict[str, object]:

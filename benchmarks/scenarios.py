@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import ormsgpack
+
 from benchmarks.data import Message, State, conversation, text
 
 Operation = list[Any]
 Delta = list[Operation]
 
-WINDOW, SUMMARY_EVERY = 200, 50
+WINDOW, SUMMARY_EVERY, SUMMARISED = 200, 50, 50
 DICT_KEYS = 10_000
 
 
@@ -70,8 +72,6 @@ class Scenario:
 
     def new_bytes(self) -> int:
         """Everything that was ever new, once, as compact msgpack: the least there is to keep."""
-        import ormsgpack
-
         values: Iterable[Any] = (operation[-1] for delta in self.deltas for operation in delta)
         return len(ormsgpack.packb(self.first)) + sum(len(ormsgpack.packb(v)) for v in values)
 
@@ -114,7 +114,7 @@ def constant(scale: float) -> Scenario:
 
 
 def window(scale: float) -> Scenario:
-    """W6: a sliding window with an edit in its middle, summarised now and then."""
+    """W6: a sliding window with an edit in its middle; now and then a summary of the oldest."""
     rng = random.Random(4)
     edits = (message for pair in conversation(sized(1_000, scale), seed=5) for message in pair)
     deltas: list[Delta] = []
@@ -128,8 +128,8 @@ def window(scale: float) -> Scenario:
         delta.append(["put", "messages", length // 2, next(edits)])
         if number % SUMMARY_EVERY == 0:
             summary: Message = {"role": "system", "content": _exactly(rng, 2_000)}
-            delta.append(["fold", "messages", length // 2, [summary]])
-            length -= length // 2 - 1
+            delta.append(["fold", "messages", SUMMARISED, [summary]])
+            length -= SUMMARISED - 1
         deltas.append(delta)
     return Scenario({"messages": []}, deltas)
 

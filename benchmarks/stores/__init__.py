@@ -53,7 +53,26 @@ WRITERS: dict[str, type[Writers]] = {
 }
 
 DESCRIPTIONS = {
-    name: (made.__doc__ or "").splitlines()[0]
-    for table in (STEPS, LINES, THREADS, WRITERS)
-    for name, made in table.items()
+    "lastgood": "Lastgood's client: `client.save`, `client.latest`; blocking, or async in W4",
+    "lastgood-uncached": "the same with `cache_bytes=0`, so that every restore reads the file",
+    "lastgood-save": "Lastgood, which finds by itself what changed: `run.save`"
+    " (in W8 `client.save` with an explicit parent on each line)",
+    "lastgood-append": "Lastgood with the change named by the caller: `run.append`",
+    "lastgood-save-relaxed": '`run.save` with `durability="relaxed"`: synchronous=NORMAL',
+    "lastgood-append-relaxed": '`run.append` with `durability="relaxed"`: synchronous=NORMAL',
+    "langgraph-sqlite": "LangGraph's SqliteSaver, default channels: the whole state per `put`",
+    "langgraph-sqlite-normal": "the same, its connection set to synchronous=NORMAL by hand",
+    "langgraph-aiosqlite": "LangGraph's AsyncSqliteSaver: one transaction per `aput`",
+    "langgraph-delta": "SqliteSaver with a DeltaChannel (beta) for the messages: the new ones with"
+    " `put_writes`, a checkpoint, a snapshot of the whole list every 100 steps",
+    "langgraph-stock": "LangGraph's JsonPlusSerializer, without a store",
+    "checkpnt": "checkpnt's `Client.sqlite`: the whole state per `save`; from many tasks its saves"
+    " share a connection, so that one task's commit also commits what others have begun",
+    "json-rows": "the loop of the tutorials: a row per step with the whole state as JSON, in"
+    " SQLite's own journal mode",
+    "pickle-files": "a file per step with the whole state: written beside, synced, renamed,"
+    " the directory synced",
+    "floor": "the least that SQLite can do: a bare INSERT of what is new, committed; no ids, no"
+    " checks, and a restore applies every step from the first",
+    "floor-relaxed": "the floor at synchronous=NORMAL",
 }

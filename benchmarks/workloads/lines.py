@@ -5,6 +5,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+import ormsgpack
+
 from benchmarks.data import State, conversation
 from benchmarks.figures import (
     Figures,
@@ -29,23 +31,28 @@ def forked(store: str, directory: Path, scale: float) -> Outcome:
     half = sized(500, scale)
     lines: list[State] = [{"messages": []}]
     opened = LINES[store](directory / "lines.db")
-    times = [_step(opened, lines, 0, added) for added in conversation(half, seed=1)]
+    common, left, right = (list(conversation(half, seed)) for seed in (1, 2, 3))
+    times = [_step(opened, lines, 0, added) for added in common]
     before = perf_counter()
     opened.fork()
     fork_ms = (perf_counter() - before) * 1e3
     lines.append(copy.deepcopy(lines[0]))
-    for pair in zip(conversation(half, seed=2), conversation(half, seed=3), strict=True):
+    for pair in zip(left, right, strict=True):
         times += [_step(opened, lines, line, added) for line, added in enumerate(pair)]
     durability = durable(store, opened.synchronous, opened.pragmas())
     opened.close()
     ends = min(ENDS, half)
-    figures: Figures = {"seconds": sum(times), "fork_ms": fork_ms, "bytes": bytes_in(directory)}
+    figures: Figures = {"seconds": sum(times), "fork_ms": fork_ms}
     figures |= spread("first", times[:ends]) | spread("last", times[-ends:])
-    figures |= {
-        "restore_ms": _restored(opened, store, lines),
-        "pages": page_bytes(store, opened.path),
-    }
+    figures |= _sizes(store, opened.path, common + left + right)
+    figures |= {"restore_ms": _restored(opened, store, lines)}
     return Outcome(figures, durability)
+
+
+def _sizes(store: str, path: Path, steps: list[list[State]]) -> Figures:
+    kept, new = bytes_in(path.parent), sum(len(ormsgpack.packb(added)) for added in steps)
+    pages = page_bytes(store, path)
+    return {"bytes": kept, "new_bytes": new, "growth": kept / new, "pages": pages}
 
 
 def _step(opened: Lines, lines: list[State], line: int, added: list[State]) -> float:
@@ -82,6 +89,7 @@ WORKLOADS = {
             "last_p99_ms": "p99 ms",
             "fork_ms": "fork ms",
             "bytes": "at rest",
+            "growth": "at rest / new",
             "restore_ms": "restore ms",
         },
         (

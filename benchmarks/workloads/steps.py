@@ -16,6 +16,7 @@ from benchmarks.data import State
 from benchmarks.figures import (
     Figures,
     Outcome,
+    Series,
     bytes_in,
     bytes_written,
     durable,
@@ -51,10 +52,9 @@ def run_steps(make: Make, store: str, directory: Path, scale: float) -> Outcome:
     written = bytes_written() - written
     figures = {"seconds": sum(times), **_ends(times), "bytes": bytes_in(directory)}
     figures |= {"written": written, "pages": page_bytes(store, path)}
-    figures |= _new_bytes(scenario) | _restores(store, path, scenario, middle)
-    every = max(1, len(times) // POINTS)
-    curve = [median(times[at : at + every]) * 1e3 for at in range(0, len(times), every)]
-    return Outcome(figures, durability, {"save_ms": curve, "bytes": sizes})
+    figures |= _new_bytes(scenario, figures["bytes"])
+    figures |= _restores(store, path, scenario, middle)
+    return Outcome(figures, durability, _curves(times, sizes))
 
 
 def _save_all(opened: Steps, scenario: Scenario) -> tuple[list[float], list[float], str]:
@@ -75,16 +75,25 @@ def _save_all(opened: Steps, scenario: Scenario) -> tuple[list[float], list[floa
     return times, sizes, middle
 
 
+def _curves(times: list[float], sizes: list[float]) -> Series:
+    """The middle of the saves up to each step that was looked at, and the size there."""
+    every = len(times) // len(sizes)
+    steps = range(every, len(times) + 1, every)
+    middles = [median(times[step - every : step]) * 1e3 for step in steps]
+    return {"steps": list(steps), "save_ms": middles, "bytes": sizes}
+
+
 def _ends(times: list[float]) -> Figures:
     count = min(ENDS, len(times) // 2)
     return spread("first", times[:count]) | spread("last", times[-count:])
 
 
-def _new_bytes(scenario: Scenario) -> Figures:
+def _new_bytes(scenario: Scenario, kept: float) -> Figures:
     try:
-        return {"new_bytes": scenario.new_bytes()}
+        new = scenario.new_bytes()
     except TypeError:  # LangChain messages have no msgpack of their own
         return {}
+    return {"new_bytes": new, "growth": kept / new}
 
 
 def _restores(store: str, path: Path, scenario: Scenario, middle: str) -> Figures:
@@ -134,6 +143,7 @@ COLUMNS = {
     "last_p50_ms": "last 100: p50 ms",
     "last_p99_ms": "p99 ms",
     "bytes": "at rest",
+    "growth": "at rest / new",
     "written": "written",
     "resume_ms": "open+restore ms",
     "restore_ms": "restore ms",
