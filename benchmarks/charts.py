@@ -25,6 +25,7 @@ COLOURS = {
     "langgraph-sqlite": ("#c2410c", "#ff9a5c"),
     "langgraph-delta": ("#8a6100", "#e6bd4a"),
     "checkpnt": ("#7a3fc0", "#c79bff"),
+    "dbos": ("#4d5a00", "#c3d65a"),
     "json-rows": ("#b01657", "#ff8ab8"),
     "pickle-files": ("#0e7490", "#5fd3ea"),
     "floor": ("#6b7280", "#a3acb9"),

@@ -21,7 +21,7 @@ from benchmarks.workloads.table import Workload
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = [
     *("lastgood", "ormsgpack", "langgraph-checkpoint-sqlite", "langgraph", "langchain-core"),
-    *("aiosqlite", "checkpnt", "pydantic"),
+    *("aiosqlite", "checkpnt", "dbos", "pydantic"),
 ]
 SIZES = frozenset({"bytes", "written"})
 

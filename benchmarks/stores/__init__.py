@@ -2,6 +2,7 @@
 
 from benchmarks.stores.bare import Floor, JsonRows, PickleFiles, RelaxedFloor
 from benchmarks.stores.checkpnt import CheckpntSteps, CheckpntThreads, CheckpntWriters
+from benchmarks.stores.dbos import DbosSteps
 from benchmarks.stores.interface import Lines, Steps, Threads, Writers
 from benchmarks.stores.langgraph import (
     LanggraphLines,
@@ -33,6 +34,7 @@ STEPS: dict[str, type[Steps]] = {
     "langgraph-sqlite-normal": NormalSteps,
     "langgraph-delta": LanggraphDelta,
     "checkpnt": CheckpntSteps,
+    "dbos": DbosSteps,
     "json-rows": JsonRows,
     "pickle-files": PickleFiles,
 }
@@ -68,6 +70,8 @@ DESCRIPTIONS = {
     "langgraph-stock": "LangGraph's JsonPlusSerializer, without a store",
     "checkpnt": "checkpnt's `Client.sqlite`: the whole state per `save`; from many tasks its saves"
     " share a connection, so that one task's commit also commits what others have begun",
+    "dbos": "DBOS on SQLite, in SQLite's own journal mode: a workflow whose steps return the"
+    " messages that they add; the state is put together from the recorded steps",
     "json-rows": "the loop of the tutorials: a row per step with the whole state as JSON, in"
     " SQLite's own journal mode",
     "pickle-files": "a file per step with the whole state: written beside, synced, renamed,"

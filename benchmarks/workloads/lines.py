@@ -84,9 +84,9 @@ WORKLOADS = {
         forked,
         {
             "seconds": "total s",
-            "first_p50_ms": "first 100: p50 ms",
-            "last_p50_ms": "last 100: p50 ms",
-            "last_p99_ms": "p99 ms",
+            "first_p50_ms": "first 100 p50 ms",
+            "last_p50_ms": "last 100 p50 ms",
+            "last_p99_ms": "last 100 p99 ms",
             "fork_ms": "fork ms",
             "bytes": "at rest",
             "growth": "at rest / new",

@@ -127,7 +127,7 @@ _COLUMNS = {
     "seconds": "total s",
     "saves_per_s": "saves/s",
     "save_p50_ms": "save p50 ms",
-    "save_p99_ms": "p99 ms",
+    "save_p99_ms": "save p99 ms",
     "errors": "errors",
 }
 

@@ -138,10 +138,10 @@ def _langchain(scale: float) -> Scenario:
 
 COLUMNS = {
     "seconds": "total s",
-    "first_p50_ms": "first 100: p50 ms",
-    "first_p99_ms": "p99 ms",
-    "last_p50_ms": "last 100: p50 ms",
-    "last_p99_ms": "p99 ms",
+    "first_p50_ms": "first 100 p50 ms",
+    "first_p99_ms": "first 100 p99 ms",
+    "last_p50_ms": "last 100 p50 ms",
+    "last_p99_ms": "last 100 p99 ms",
     "bytes": "at rest",
     "growth": "at rest / new",
     "written": "written",
@@ -162,7 +162,7 @@ WORKLOADS = {
         "W1 growing conversation: 1,000 steps of two messages, every step saved",
         (
             *("floor", SAVE, APPEND, SAVER),
-            *("langgraph-delta", "checkpnt", "json-rows", "pickle-files"),
+            *("langgraph-delta", "checkpnt", "dbos", "json-rows", "pickle-files"),
         ),
         partial(run_steps, scenarios.growing),
         COLUMNS,
@@ -180,7 +180,7 @@ WORKLOADS = {
             Times("bytes", APPEND, "langgraph-delta", 5),
             Times("seconds", APPEND, "langgraph-delta", 1.5),
         ),
-        once=frozenset({"checkpnt", "json-rows", "pickle-files"}),
+        once=frozenset({"checkpnt", "dbos", "json-rows", "pickle-files"}),
     ),
     "w1-relaxed": Workload(
         "W1 without a sync per commit: durability=relaxed, SqliteSaver set to NORMAL",

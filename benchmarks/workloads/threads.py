@@ -74,7 +74,7 @@ WORKLOADS = {
         {
             "seconds": "total s",
             "save_p50_ms": "save p50 ms",
-            "save_p99_ms": "p99 ms",
+            "save_p99_ms": "save p99 ms",
             "bytes": "at rest",
         },
         (Within("seconds", "lastgood", "langgraph-sqlite", 1.1),),
@@ -84,7 +84,11 @@ WORKLOADS = {
         "W5 restore storm: 5,000 restores at random out of 300 states of 20 KB",
         ("lastgood", "lastgood-uncached", "langgraph-sqlite", "checkpnt"),
         restore_storm,
-        {"seconds": "total s", "restore_p50_ms": "restore p50 ms", "restore_p99_ms": "p99 ms"},
+        {
+            "seconds": "total s",
+            "restore_p50_ms": "restore p50 ms",
+            "restore_p99_ms": "restore p99 ms",
+        },
         (
             Times("seconds", "lastgood", "langgraph-sqlite", 1),
             Times("seconds", "lastgood-uncached", "langgraph-sqlite", 1),
