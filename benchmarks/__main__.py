@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from time import perf_counter
 
 from benchmarks.figures import Outcome
-from benchmarks.report import RESULTS, Measurement, show, write
+from benchmarks.report import RESULTS, LeftOut, Measurement, Run, show, write
 from benchmarks.workloads import WORKLOADS
 
 
@@ -24,11 +24,14 @@ def main() -> None:
         print(json.dumps(asdict(outcome)))
         return
     RESULTS.mkdir(exist_ok=True)
-    measured = list(_measure_all(options))
-    if not measured:
+    run = Run(options.scale)
+    begun = perf_counter()
+    _measure_all(options, run)
+    run.seconds = perf_counter() - begun
+    if not run.measured:
         sys.exit("no such store in the chosen workloads")
-    print(show(measured, options.scale))
-    print(f"\nall figures: {os.path.relpath(write(measured, options.scale))}")
+    print(show(run))
+    print(f"\nall figures: {os.path.relpath(write(run))}")
 
 
 def _options() -> argparse.Namespace:
@@ -41,13 +44,13 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measure_all(options: argparse.Namespace) -> Iterator[Measurement]:
+def _measure_all(options: argparse.Namespace, run: Run) -> None:
     for repetition in range(options.repetitions):
         for workload in options.workloads:
             for store in _rotated(list(WORKLOADS[workload].stores), repetition):
                 if _wanted(options, workload, store, repetition):
                     print(f"  {repetition + 1}: {workload} {store}", file=sys.stderr)
-                    yield _measure(workload, store, repetition, options.scale)
+                    _measure(run, workload, store, repetition)
 
 
 def _wanted(options: argparse.Namespace, workload: str, store: str, repetition: int) -> bool:
@@ -62,16 +65,25 @@ def _rotated(stores: list[str], by: int) -> list[str]:
     return stores[by:] + stores[:by]
 
 
-def _measure(workload: str, store: str, repetition: int, scale: float) -> Measurement:
-    """One process, on the disk of this project: a temporary directory may lie in memory."""
+def _measure(run: Run, workload: str, store: str, repetition: int) -> None:
+    """One process, on the disk of this project: a temporary directory may lie in memory.
+
+    A peer that does not run here is left out, and the result says so; one of ours ends the run.
+    """
     os.sync()
     with tempfile.TemporaryDirectory(dir=RESULTS) as directory:
-        arguments = ["--scale", str(scale), "--measure", workload, store, directory]
+        arguments = ["--scale", str(run.scale), "--measure", workload, store, directory]
         command = [sys.executable, "-m", "benchmarks", *arguments]
-        result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if result.returncode:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.returncode:
+        outcome = Outcome(**json.loads(done.stdout))
+        run.measured.append(Measurement(workload, store, repetition, outcome))
+        return
+    print(done.stderr, file=sys.stderr)
+    if store.startswith("lastgood"):
         sys.exit(f"{workload} on {store} failed")
-    return Measurement(workload, store, repetition, Outcome(**json.loads(result.stdout)))
+    reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    run.left_out.append(LeftOut(workload, store, reason))
 
 
 if __name__ == "__main__":

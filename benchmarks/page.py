@@ -37,9 +37,14 @@ page is made from [the result file](benchmarks.json) by `make bench-page`.
   (lowest and highest in brackets).
 - Both sides commit equally durably: `synchronous=FULL`, unless a table says otherwise. The
   connections themselves are asked.
-- Every state that comes back is compared with what went in. A difference ends the run.
+- Every state that comes back is compared with what went in. A difference is a failure: one of ours
+  ends the run, a peer's is named at the end of this page.
 - A save is timed from the call to its return. Bytes at rest are all files after closing; bytes
-  written are what the process handed to the system, logs included."""
+  written are what the process handed to the system, logs included.
+- "What was new" is every value that the steps brought, once, as compact msgpack: what a store would
+  keep that repeats nothing and adds nothing. Unique pages are the different pages in our file.
+- A restore is timed in a client that has the file open and has seen nothing of it; "open+restore"
+  adds the opening. "Middle" is the checkpoint halfway."""
 
 ABSENT = """\
 ## What is not here, and why
@@ -59,7 +64,7 @@ def page(result: Result) -> str:
         "## Every workload",
         *(_workload(result, name) for name in result["workloads"]),
         _stores(result),
-        ABSENT,
+        _absent(result),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -71,7 +76,7 @@ def _machine(result: Result) -> str:
     return (
         f"Measured {result['at'][:10]} on {machine['system']}, {machine['cpus']} cores"
         f" ({machine['processor']}), Python {machine['python']}, SQLite {machine['sqlite']};"
-        f" {result['repetitions']} round(s).{size}\n"
+        f" {result['repetitions']} round(s) in {result['seconds'] / 60:.0f} minutes.{size}\n"
         f"Versions: {', '.join(packages)}."
     )
 
@@ -161,6 +166,14 @@ def _workload(result: Result, name: str) -> str:
     notes += [f"Measured in the first round only: {', '.join(once)}."] if once else []
     parts = [f"### {about['title']}", markdown(head, cells), " ".join(notes)]
     return "\n\n".join(filter(None, parts))
+
+
+def _absent(result: Result) -> str:
+    failed = [
+        f"- **{each['store']}** did not run {each['workload']} here: {each['reason']}"
+        for each in result["left_out"]
+    ]
+    return "\n".join([ABSENT, *failed])
 
 
 def _stores(result: Result) -> str:

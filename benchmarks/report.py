@@ -4,7 +4,7 @@ import json
 import platform
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from os import cpu_count
@@ -36,6 +36,25 @@ class Measurement:
     outcome: Outcome
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A peer that did not run, and the last words of its process."""
+
+    workload: str
+    store: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Run:
+    """All that one call of `make bench` gave."""
+
+    scale: float
+    measured: list[Measurement] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    seconds: float = 0
+
+
 def medians(workload: str, measured: Iterable[Measurement]) -> dict[str, Figures]:
     """The median of every figure over the rounds, by store."""
     by_store: dict[str, list[Figures]] = {}
@@ -62,15 +81,17 @@ def _rounds(rounds: dict[int, dict[str, Figures]]) -> list[Round]:
     return list(rounds.values())
 
 
-def show(measured: list[Measurement], scale: float) -> str:
+def show(run: Run) -> str:
     """The tables of all workloads that were measured, with their gates."""
-    rounds = len({item.repetition for item in measured})
-    lines = [f"median of {rounds} round(s); durability asked from the connections by PRAGMA", ""]
-    if scale != 1:
-        lines += [f"Workloads at {scale:g} of their size: the gates are not judged.", ""]
-    for name in dict.fromkeys(item.workload for item in measured):
-        lines += [WORKLOADS[name].title, *_table(WORKLOADS[name], medians(name, measured))]
-        lines += [*(_line(verdict, scale) for verdict in verdicts(name, measured)), ""]
+    rounds = len({item.repetition for item in run.measured})
+    lines = [f"Median of {rounds} round(s) in {run.seconds:.0f} s; the connections were asked for"]
+    lines += ["their durability, every restored state was compared.", ""]
+    if run.scale != 1:
+        lines += [f"Workloads at {run.scale:g} of their size: the gates are not judged.", ""]
+    for name in dict.fromkeys(item.workload for item in run.measured):
+        lines += [WORKLOADS[name].title, *_table(WORKLOADS[name], medians(name, run.measured))]
+        lines += [*(_line(verdict, run.scale) for verdict in verdicts(name, run.measured)), ""]
+    lines += [f"LEFT OUT {each.workload} {each.store}: {each.reason}" for each in run.left_out]
     return "\n".join(lines).rstrip()
 
 
@@ -116,18 +137,20 @@ def _line(verdict: Verdict, scale: float) -> str:
     return f"{mark if scale == 1 else f'({mark})':8} {verdict.gate}: {value}"
 
 
-def write(measured: list[Measurement], scale: float) -> Path:
+def write(run: Run) -> Path:
     """Keep everything in a file: a page can be made of it, a later run compared with it."""
     now = datetime.now(UTC)
-    names = list(dict.fromkeys(item.workload for item in measured))
+    names = list(dict.fromkeys(item.workload for item in run.measured))
     content = {
         "at": now.isoformat(timespec="seconds"),
         "machine": _machine(),
-        "scale": scale,
-        "repetitions": len({item.repetition for item in measured}),
+        "scale": run.scale,
+        "seconds": round(run.seconds),
+        "repetitions": len({item.repetition for item in run.measured}),
         "stores": DESCRIPTIONS,
-        "workloads": {name: _about(name, measured) for name in names},
-        "measurements": [asdict(item) for item in measured],
+        "left_out": [asdict(each) for each in run.left_out],
+        "workloads": {name: _about(name, run.measured) for name in names},
+        "measurements": [asdict(item) for item in run.measured],
     }
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{now:%Y%m%dT%H%M%SZ}.json"

@@ -17,7 +17,7 @@ import pytest
 from benchmarks import charts, page, readme
 from benchmarks.figures import Outcome, durable, require_equal
 from benchmarks.gates import Gate, Limit, Share, Times, Within, judge
-from benchmarks.report import Measurement, medians, show, spelled, verdicts
+from benchmarks.report import LeftOut, Measurement, Run, medians, show, spelled, verdicts
 from benchmarks.scenarios import Scenario, window
 from benchmarks.stores import DESCRIPTIONS, STEPS
 from benchmarks.workloads import WORKLOADS
@@ -121,7 +121,13 @@ class TestFigures:
         rounds = measured("w3", lastgood=[{"seconds": s, "bytes": 1} for s in (5, 1, 3)])
         assert medians("w3", rounds) == {"lastgood": {"seconds": 3, "bytes": 1}}
         assert verdicts("w3", rounds) == []
-        assert "lastgood" in show(rounds, 1)
+
+
+def test_a_peer_that_does_not_run_is_named(result: dict[str, Any]) -> None:
+    run = Run(1, measured("w3", lastgood=[{"seconds": 1}]), [LeftOut("w1", "dbos", "no SQLite")])
+    assert "LEFT OUT w1 dbos: no SQLite" in show(run)
+    result["left_out"] = [{"workload": "w1", "store": "dbos", "reason": "no SQLite"}]
+    assert "**dbos** did not run w1 here: no SQLite" in page.page(result)
 
 
 class TestScenarios:

@@ -34,7 +34,7 @@ def open_threads(store: str, directory: Path, scale: float) -> Outcome:
     durability = durable(store, opened.synchronous, opened.pragmas())
     opened.close()
     figures = {"seconds": seconds, "before_mb": before / 1e6, "highest_mb": highest / 1e6}
-    return Outcome(figures | {"peak_mb": peak() / 1e6}, durability)
+    return Outcome(figures, durability)
 
 
 def _state(messages: list[State], number: int) -> State:
@@ -44,19 +44,10 @@ def _state(messages: list[State], number: int) -> State:
 
 def resident() -> int:
     """Bytes of memory that this process occupies."""
-    return _status("VmRSS")
-
-
-def peak() -> int:
-    """The most that it ever occupied, in the middle of an operation too."""
-    return _status("VmHWM")
-
-
-def _status(name: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
+        if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
-    raise LookupError(f"/proc/self/status has no {name}")
+    raise LookupError("/proc/self/status has no VmRSS")
 
 
 WORKLOADS = {
@@ -68,7 +59,6 @@ WORKLOADS = {
             "seconds": "total s",
             "before_mb": "RSS before MB",
             "highest_mb": "highest RSS MB",
-            "peak_mb": "peak inside an operation MB",
         },
         (Limit("highest_mb", "lastgood", (CACHE + BESIDE) / 1e6),),
         once=frozenset({"lastgood"}),
