@@ -146,7 +146,20 @@ class TestScenarios:
     ("workload", "store"),
     [
         (name, store)
-        for name in ("w1", "w1-relaxed", "w1b", "w2", "w6", "w7", "w8", "w3", "w5", "w4", "look")
+        for name in (
+            "w1",
+            "w1-relaxed",
+            "w1b",
+            "w2",
+            "w6",
+            "w7",
+            "w8",
+            "w3",
+            "w5",
+            "w4",
+            "look",
+            "diff",
+        )
         for store in WORKLOADS[name].stores
         if store.startswith(("lastgood", "floor", "json", "pickle"))
     ],

@@ -62,6 +62,8 @@ DESCRIPTIONS = {
     "lastgood-append": "Lastgood with the change named by the caller: `run.append`",
     "lastgood-save-relaxed": '`run.save` with `durability="relaxed"`: synchronous=NORMAL',
     "lastgood-append-relaxed": '`run.append` with `durability="relaxed"`: synchronous=NORMAL',
+    "lastgood-diff": "`client.diff` of two checkpoints",
+    "lastgood-restore-both": "what a comparison by hand begins with: `client.restore` of both",
     "langgraph-sqlite": "LangGraph's SqliteSaver, default channels: the whole state per `put`",
     "langgraph-sqlite-normal": "the same, its connection set to synchronous=NORMAL by hand",
     "langgraph-aiosqlite": "LangGraph's AsyncSqliteSaver: one transaction per `aput`",
