@@ -35,6 +35,8 @@ page is made from [the result file](benchmarks.json) by `make bench-page`.
 - Every measurement is a process of its own on an empty directory. The stores of a workload take
   turns inside a round; ratios are formed inside a round, then the median over the rounds is taken
   (lowest and highest in brackets).
+- Peers are driven through their own interface, in the way that costs them least: plain dicts, no
+  graph or workflow around them where they can do without.
 - Both sides commit equally durably: `synchronous=FULL`, unless a table says otherwise. The
   connections themselves are asked.
 - Every state that comes back is compared with what went in. A difference is a failure: one of ours
