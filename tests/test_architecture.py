@@ -26,15 +26,16 @@ PACKAGE = "lastgood"
 # Lowest first. A module imports from its own layer and from those below it. A package stands for
 # all its modules. `__init__` is the front: what users import, above all operations.
 LAYERS = {
-    "values": "errors ids model paths refs",
-    "algorithms": """aligning arguments building changes checkpoints codec commits comparing diffing
-        diffs editing edits filling integrity json_patch manifest move_rules pages patching
-        placing removal_rules rows rules run_rules sharing splitting summaries thread_rules
-        tracing tree""",
+    "values": "errors ids intervals model paths refs reports",
+    "algorithms": """aligning arguments auditing building changes checkpoints codec commits
+        comparing diffing diffs editing edits filling integrity json_patch manifest measuring
+        move_rules pages part_audit patching placing removal_rules rows rules run_rules sharing
+        splitting summaries thread_rules tracing tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
-    "operations": """blocking_runs client comparison core headers listing looking moves moving
-        opening operations resolving runs searching watching""",
+    "operations": """accounting blocking_runs client comparison core headers inspecting listing
+        looking moves moving opening operations resolving runs scanning searching surveying
+        thread_survey watching""",
     "front": "__init__",
     "edges": "cli testing",
 }

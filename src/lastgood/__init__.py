@@ -33,6 +33,7 @@ from lastgood.model import (
     Page,
     ThreadInfo,
 )
+from lastgood.reports import Problem, Report, Size, Stats
 from lastgood.runs import Run
 
 __version__ = "0.1.0"
@@ -62,10 +63,14 @@ __all__ = [
     "Move",
     "Opaque",
     "Page",
+    "Problem",
+    "Report",
     "Run",
     "RunStateError",
     "SerializationError",
+    "Size",
     "StaleWriterError",
+    "Stats",
     "StorageError",
     "StorageFullError",
     "ThreadDeletedError",

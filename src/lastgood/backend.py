@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from lastgood.commits import Found, Intent, Scope, Writes
 from lastgood.manifest import Spot
+from lastgood.reports import Problem
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, TagRow, ThreadRow
 
 Sort = Literal["updated", "created", "name"]
@@ -90,6 +91,61 @@ class Census(NamedTuple):
 
     threads: int
     created_at: int
+    disk: int | None = None
+    """Bytes of its file; None where there is none or other tenants' threads are in it too."""
+
+
+Shelf = Literal[
+    "thread", "lane", "branch", "move", "tag", "run", "stream", "large", "checkpoint", "part"
+]
+Columns = Sequence[object]
+LAST = (1 << 32) - 1
+WEIGHT = 4 << 20
+"""About so many bytes of columns are handed out at a time."""
+
+
+class Section(NamedTuple):
+    """A stretch of one table, to be handed out as it is stored, damaged or not.
+
+    Numbers are a thread's key, a checkpoint's seq, a part's number in its stream; rows of other
+    tables are counted from 0 on. What comes back, column by column:
+
+        stream                  its number
+        large                   digest, stream, number
+        part                    number, born, size (None if it is no bytes), digest, data or None
+        all others              the columns of its row, then the seal
+
+    Of a thread row that was changed and bears another tenant's name, only the key is shown.
+    """
+
+    table: Shelf
+    owner: int = 0
+    """The key of the thread; for parts, the stream."""
+    low: int = 0
+    high: int = LAST
+    data: bool = False
+    """Whether the data of parts is wanted."""
+    name: str | None = None
+    """Only the thread of that name."""
+    limit: int = 512
+
+
+class Sheet(NamedTuple):
+    """What was found; `next` is the number to go on from, None at the end."""
+
+    rows: list[Columns]
+    next: int | None
+
+
+class Footprint(NamedTuple):
+    """What the checkpoints of a thread take."""
+
+    checkpoints: int
+    logical: int
+    inline: int
+    """Bytes of manifests."""
+    parts: int
+    """Bytes of parts."""
 
 
 class Backend(ABC):
@@ -172,6 +228,28 @@ class Backend(ABC):
     @abstractmethod
     async def census(self, tenant: str) -> Census:
         """How many live threads a tenant has."""
+
+    @abstractmethod
+    async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+        """Rows as they are stored, all of one moment.
+
+        - Verifies no seal and looks nothing up: damage is for the caller to find.
+        - Raises CheckpointIntegrityError or StorageError only where a stretch cannot be read;
+          asked for one number at a time, it raises for those alone that are harmed.
+        - A sheet ends early when it has become large; it is never empty if more is to come,
+          except for threads, where those of other tenants are left out.
+        """
+
+    @abstractmethod
+    async def checkup(self) -> list[Problem]:
+        """What is wrong with the store as a whole: its own structure, rows of no thread.
+
+        - Shows numbers only: nobody knows whose it is.
+        """
+
+    @abstractmethod
+    async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:
+        """What each of these threads takes, by key; reads no data of parts."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -19,6 +19,7 @@ from lastgood.core import About, Core
 from lastgood.driver import Direct, Driver, blocking, iterated
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.ids import check_name
+from lastgood.inspecting import Inspecting
 from lastgood.looking import Looking
 from lastgood.model import (
     HEAD,
@@ -53,7 +54,7 @@ class RunOptions(TypedDict, total=False):
     ttl_seconds: float | timedelta | None
 
 
-class Client(Opener, Looking, Moving, Comparing):
+class Client(Opener, Looking, Moving, Comparing, Inspecting):
     """Durable state for agents; every method is a coroutine.
 
     Bound to no event loop, usable from any number of tasks and threads. `with Client.sqlite()`
@@ -370,6 +371,8 @@ class BlockingClient(Opener):
     rewind = blocking(Client.rewind)
     undo = blocking(Client.undo)
     switch = blocking(Client.switch)
+    verify = blocking(Client.verify)
+    stats = blocking(Client.stats)
 
     def watch(
         self, session_id: str, *, agent_id: str | None = None, after: int | None = None

@@ -259,7 +259,7 @@ class Core:
         known = self.cache.get(row.id)
         if known is not None and known.tree.hash == row.root:
             return known
-        found = await self._fetch(row, near)
+        found = await self.fetch(row, near)
         if found.tree.hash != row.root:
             raise CheckpointIntegrityError(
                 f"checkpoint {row.label}: the stored state differs from the one that was saved.",
@@ -268,7 +268,8 @@ class Core:
         self.cache.put(row.id, found)
         return found
 
-    async def _fetch(self, row: CheckpointRow, near: Stored | None) -> Stored:
+    async def fetch(self, row: CheckpointRow, near: Stored | None = None) -> Stored:
+        """The tree of a checkpoint as it is stored, not verified."""
         sketch = await self.sketch(row)
         return sketch._replace(tree=await self._fill(sketch.tree, row, sketch.slots, near))
 

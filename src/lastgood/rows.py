@@ -224,6 +224,14 @@ def unsealed(cls: type[R], columns: Sequence[object]) -> R:
     return row
 
 
+def intact(cls: type[R], columns: Sequence[object]) -> R | None:
+    """The row behind stored values, or None if they were changed."""
+    try:
+        return unsealed(cls, columns)
+    except CheckpointIntegrityError:
+        return None
+
+
 def content_of(row: CheckpointRow, agent: str) -> tuple[object, ...]:
     """The fields that the checksum covers, besides the content root."""
     return (

@@ -59,22 +59,39 @@ def damage(store: Store, byte: int, bit: int) -> None:
 def silent_wrongs(store: Store) -> Iterator[str]:
     """Ask everything of the store as it is now; yields the answers that are wrong."""
     client = open_store(store.path, LATER)
+    noticed = ""
     try:
         for name, ask in questions(store.made):
             try:
                 answer = ask(client)
-            except LastgoodError:
+            except LastgoodError as error:
+                noticed = noticed or f"{name}: {error}"
                 continue
             except Exception as error:
                 yield f"{name}: {type(error).__name__} is not ours: {error}"
                 continue
             if answer != store.answers[name]:
                 yield f"{name}: {difference(answer, store.answers[name])}"
+        yield from _verified_wrongly(client, noticed)
         yield from _wrong_moves(client)
         yield from _foreign_error_of_a_save(client)
     finally:
         with contextlib.suppress(LastgoodError):
             client.close()
+
+
+def _verified_wrongly(client: Any, noticed: str) -> Iterator[str]:
+    """What any read notices, verify reports; or it cannot open the store and says so."""
+    try:
+        report = client.verify(data=True)
+    except LastgoodError:
+        if not noticed:
+            yield "verify raises, and everything can be read"
+    except Exception as error:
+        yield f"verify: {type(error).__name__} is not ours: {error}"
+    else:
+        if noticed and report.clean:
+            yield f"verify finds nothing, but {noticed}"
 
 
 def difference(answer: Any, expected: Any) -> str:

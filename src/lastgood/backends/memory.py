@@ -10,28 +10,32 @@ import operator
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from lastgood.backend import (
     Backend,
     Census,
     Durability,
     Extents,
+    Footprint,
     Listing,
     Located,
     Outline,
+    Section,
+    Sheet,
     Sort,
     ThreadEntry,
     ThreadListing,
 )
-from lastgood.backends import forking
+from lastgood.backends import forking, memory_surveys
+from lastgood.backends.memory_shelves import Columns, Shelves, StoredPart
 from lastgood.backends.tables import taken
 from lastgood.backends.views import Lifetimes, Listed, Views, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
 from lastgood.driver import Turnstile
 from lastgood.manifest import Slot, Spot, check_parts
 from lastgood.pages import SLICE
+from lastgood.reports import Problem
 from lastgood.rows import (
     BranchRow,
     CheckpointRow,
@@ -46,39 +50,7 @@ from lastgood.rows import (
     unsealed,
 )
 
-Columns = tuple[object, ...]
 _ABSENT = object()
-
-
-class StoredPart(NamedTuple):
-    """A page and the seq of the save that brought it."""
-
-    born: int
-    digest: bytes
-    data: bytes
-
-
-@dataclass(slots=True)
-class Shelves:
-    """Stored columns by key: what a file would hold."""
-
-    threads: dict[int, Columns] = field(default_factory=dict)
-    names: dict[tuple[str, str], int] = field(default_factory=dict)
-    lanes: dict[int, dict[str, Columns]] = field(default_factory=dict)
-    branches: dict[int, dict[tuple[int, str], Columns]] = field(default_factory=dict)
-    moves: dict[int, dict[tuple[int, int], Columns]] = field(default_factory=dict)
-    tags: dict[int, dict[str, Columns]] = field(default_factory=dict)
-    runs: dict[int, dict[tuple[int, int], Columns]] = field(default_factory=dict)
-    checkpoints: dict[int, dict[int, Columns]] = field(default_factory=dict)
-    ids: dict[bytes, dict[int, int]] = field(default_factory=dict)
-    streams: dict[int, int] = field(default_factory=dict)
-    parts: dict[Spot, StoredPart] = field(default_factory=dict)
-    large: dict[tuple[int, bytes], Spot] = field(default_factory=dict)
-    newest: int = 0
-    """The latest time of any change: the clock is not believed behind it."""
-    last_thread: int = 0
-    last_stream: int = 0
-
 
 _PLACES: dict[Sort, Callable[[ThreadRow], tuple[Any, ...]]] = {
     "updated": lambda row: (row.active, row.thread),
@@ -106,8 +78,8 @@ class MemoryTables(Views):
         found = self.shelves.lanes.get(thread, {}).get(agent)
         return None if found is None else unsealed(LaneRow, found)
 
-    def lanes(self, thread: int) -> list[LaneRow]:
-        return [unsealed(LaneRow, row) for row in self.shelves.lanes.get(thread, {}).values()]
+    def lane_columns(self, thread: int) -> list[Columns]:
+        return list(self.shelves.lanes.get(thread, {}).values())
 
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
         found = self.shelves.branches.get(thread, {}).get((lane, name))
@@ -393,8 +365,21 @@ class MemoryBackend(Backend, forking.Forkable):
         return self._lock.run(lambda: self._tables().threads(tenant, listing))
 
     async def census(self, tenant: str) -> Census:
-        live = self._lock.run(lambda: self._tables().live(tenant))
-        return Census(len(live), self._created_at)
+        live = self._lock.run(lambda: memory_surveys.live_threads(self.shelves, tenant))
+        return Census(live, self._created_at)
+
+    async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+        return self._lock.run(
+            lambda: [memory_surveys.sheet(self.shelves, tenant, section) for section in sections]
+        )
+
+    async def checkup(self) -> list[Problem]:
+        return self._lock.run(lambda: list(memory_surveys.checkup(self.shelves)))
+
+    async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
+        return self._lock.run(
+            lambda: {key: memory_surveys.footprint(self.shelves, key) for key in threads}
+        )
 
     async def close(self) -> None:
         """Nothing to let go of: the data is this object."""

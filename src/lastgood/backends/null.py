@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from lastgood.backend import Durability, Listing, Located, ThreadEntry, ThreadListing
+from lastgood.backend import (
+    Durability,
+    Listing,
+    Located,
+    Section,
+    Sheet,
+    ThreadEntry,
+    ThreadListing,
+)
 from lastgood.backends.memory import MemoryBackend
 from lastgood.commits import Intent, Writes
 from lastgood.removal_rules import Delete
@@ -46,3 +54,6 @@ class NullBackend(MemoryBackend):
 
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:  # noqa: ARG002
         return []
+
+    async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:  # noqa: ARG002
+        return [Sheet([], None) for _ in sections]

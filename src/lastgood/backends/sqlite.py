@@ -21,20 +21,29 @@ from lastgood.backend import (
     Census,
     Durability,
     Extents,
+    Footprint,
     Listing,
     Located,
     Outline,
+    Section,
+    Sheet,
     ThreadEntry,
     ThreadListing,
 )
-from lastgood.backends import forking
+from lastgood.backends import forking, sqlite_surveys
 from lastgood.backends.group import Group, Ticket
 from lastgood.backends.sqlite_connection import Connect, Connections, plain_connect, translated
 from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.sqlite_writes import SqliteWriter
 from lastgood.commits import Found, Intent, Scope, Writes, decided
-from lastgood.errors import StorageError
+from lastgood.errors import (
+    BackendConnectionError,
+    LastgoodError,
+    StorageError,
+    TransientStorageError,
+)
+from lastgood.reports import Problem
 
 T = TypeVar("T")
 Failpoint = Callable[[str], None]
@@ -104,6 +113,30 @@ class SqliteBackend(Backend, forking.Forkable):
 
     async def census(self, tenant: str) -> Census:
         return self._read(lambda rows: rows.census(tenant))
+
+    async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+        return self._read(
+            lambda rows: [sqlite_surveys.sheet(rows.connection, tenant, each) for each in sections]
+        )
+
+    async def checkup(self) -> list[Problem]:
+        return [problem for check in sqlite_surveys.CHECKS for problem in self._checked(check)]
+
+    def _checked(self, check: Callable[[Any], Iterator[Problem]]) -> list[Problem]:
+        found: list[Problem] = []
+        try:
+            self._read(lambda rows: found.extend(check(rows.connection)))
+        except (BackendConnectionError, TransientStorageError):
+            raise
+        except LastgoodError as error:
+            # After damage was met, COMMIT may fail too: then the check itself has told enough.
+            return found or [Problem("file", "store", error.message)]
+        return found
+
+    async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
+        return self._read(
+            lambda rows: {key: sqlite_surveys.footprint(rows.connection, key) for key in threads}
+        )
 
     async def close(self) -> None:
         with self._translating():

@@ -47,6 +47,9 @@ _MOVE = select(MoveRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _TAG = select(TagRow, "thread = ? AND name = ?")
 _TAGS = select(TagRow, "thread = ? ORDER BY name")
 _KEYS = "SELECT key FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? ORDER BY key"
+_TENANTS = (
+    "SELECT (SELECT min(tenant) FROM lastgood_thread), (SELECT max(tenant) FROM lastgood_thread)"
+)
 _NEWEST = "SELECT value FROM lastgood_meta WHERE name = 'newest'"
 _COUNT_ID = "SELECT count(*) FROM lastgood_checkpoint WHERE id = ?"
 _COUNT_ID_UNINDEXED = "SELECT count(*) FROM lastgood_checkpoint NOT INDEXED WHERE id = ?"
@@ -61,7 +64,8 @@ _BRANCHES = select(BranchRow, "thread = ?")
 _RUN = select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
 _LARGE = "SELECT key FROM lastgood_large WHERE thread = ? AND digest = ?"
-_PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key"
+# With a limit it stops at the last one, and does not look at the page behind it.
+_PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
 _PARTS_CHECKED = _PARTS.replace("data", "data, key, digest", 1)
 
 
@@ -126,8 +130,9 @@ class SqliteTables(ThreadLists):
     def lane(self, thread: int, agent: str) -> LaneRow | None:
         return self.one(LaneRow, _LANE, thread, agent)
 
-    def lanes(self, thread: int) -> list[LaneRow]:
-        return self.all(LaneRow, _LANES, thread)
+    def lane_columns(self, thread: int) -> list[Sequence[object]]:
+        found: list[Sequence[object]] = self.connection.execute(_LANES, (thread,)).fetchall()
+        return found
 
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
         return self.one(BranchRow, _BRANCH, thread, lane, name)
@@ -231,18 +236,24 @@ class SqliteTables(ThreadLists):
         created = self.connection.execute(
             "SELECT value FROM lastgood_meta WHERE name = 'created_at'"
         ).fetchone()
-        return Census(threads, int(created[0]) if created else 0)
+        return Census(threads, int(created[0]) if created else 0, self._disk(tenant))
+
+    def _disk(self, tenant: str) -> int | None:
+        """Bytes of the file, unless a part of it is somebody else's to measure."""
+        if not {tenant, None}.issuperset(self.connection.execute(_TENANTS).fetchone()):
+            return None
+        return int(self.connection.execute("PRAGMA page_count").fetchone()[0]) * PAGE_SIZE
 
     def parts(self, ranges: Sequence[Extents], *, checked: bool) -> list[list[bytes]]:
         """The parts of each range."""
         found = []
         for extent in ranges:
             low = extent.first.stream << 32 | extent.first.number
-            between = (low, low + extent.length - 1)
+            values = (low, low + extent.length - 1, extent.length)
             if checked:
-                rows = self.connection.execute(_PARTS_CHECKED, between).fetchall()
+                rows = self.connection.execute(_PARTS_CHECKED, values).fetchall()
                 check_parts((Spot(key >> 32, key & LOW), digest, d) for d, key, digest in rows)
             else:
-                rows = self.connection.execute(_PARTS, between).fetchall()
+                rows = self.connection.execute(_PARTS, values).fetchall()
             found.append([row[0] for row in rows if type(row[0]) is bytes])
         return found

@@ -23,6 +23,7 @@ from lastgood.rows import (
     RunRow,
     TagRow,
     ThreadRow,
+    unsealed,
 )
 
 Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
@@ -51,7 +52,9 @@ class Tables(ABC):
     @abstractmethod
     def lane(self, thread: int, agent: str) -> LaneRow | None: ...
     @abstractmethod
-    def lanes(self, thread: int) -> list[LaneRow]: ...
+    def lane_columns(self, thread: int) -> Sequence[Sequence[object]]:
+        """The lanes of a thread as they are stored."""
+
     @abstractmethod
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None: ...
     @abstractmethod
@@ -91,6 +94,10 @@ class Tables(ABC):
         """Every seq of a thread, in stored order."""
 
     # what commits and reads see
+
+    def lanes(self, thread: int) -> list[LaneRow]:
+        """The lanes of a thread, none of them damaged."""
+        return [unsealed(LaneRow, columns) for columns in self.lane_columns(thread)]
 
     def now_in(self, thread: ThreadRow) -> int:
         """The clock never runs behind the newest time in the thread."""

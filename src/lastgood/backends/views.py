@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lastgood.backend import Listing, Located, Outline, ThreadEntry, ThreadListing
 from lastgood.backends.tables import Tables, audit
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow
+from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow, intact
 
 COUNTED = 256
 """Of a thread with at most so many checkpoints, all are accounted for when it is listed."""
@@ -202,12 +202,16 @@ class _Names:
             thread = self._tables.thread_by_key(row.thread)
             if thread is None:
                 raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
-            lanes = self._tables.lanes(row.thread)
-            agents = {lane.number: lane.agent for lane in lanes}
+            columns = self._tables.lane_columns(row.thread)
+            lanes = (intact(LaneRow, each) for each in columns)
+            # A damaged lane hurts its own checkpoints, not those of the others.
+            agents = {lane.number: lane.agent for lane in lanes if lane}
             self._known[row.thread] = thread.name, agents, self._tables.now_in(thread)
         name, agents, now = self._known[row.thread]
         if row.lane not in agents:
-            raise CheckpointIntegrityError(f"the lane of checkpoint {row.label} is missing.")
+            raise CheckpointIntegrityError(
+                f"the lane of checkpoint {row.label} is missing or damaged."
+            )
         return Located(row, name, agents[row.lane], row.expired(now))
 
 

@@ -22,10 +22,12 @@ from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.commits import Intent, Writes
 from lastgood.errors import StorageFullError
-from lastgood.manifest import Spot
 from lastgood.rows import TABLES, fields_of
 
 FIELDS: dict[str, tuple[str, ...]] = {name: fields_of(cls) for cls, name in TABLES.items()}
+
+ORDER = {"lane": "number", "branch": "lane", "move": "number", "tag": "made_at", "run": "number"}
+"""What makes a row of a table newer than another of its thread."""
 
 
 class Time:
@@ -76,8 +78,12 @@ class BackendHarness:
         """Change one byte in the middle of a stored page of a thread."""
         pytest.skip(f"{type(self).__name__} cannot damage parts of {thread}")
 
+    def flip_digest(self, thread: str) -> None:
+        """Change the digest of that page instead."""
+        pytest.skip(f"{type(self).__name__} cannot damage digests of {thread}")
+
     def lose_part(self, thread: str) -> None:
-        """Remove a stored page of a thread."""
+        """Remove that page."""
         pytest.skip(f"{type(self).__name__} cannot remove parts of {thread}")
 
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
@@ -132,22 +138,28 @@ class SqliteHarness(BackendHarness):
         key = self._key(thread)
         if table == "checkpoint":
             return f"key = (SELECT max(key) FROM lastgood_checkpoint WHERE key >> 32 = {key})"
-        if table == "move":
-            newest = f"SELECT max(number) FROM lastgood_move WHERE thread = {key}"
-            return f"thread = {key} AND number = ({newest})"
-        return f"thread = {key}"
+        order = ORDER.get(table)
+        if order is None:
+            return f"thread = {key}"
+        newest = f"SELECT max({order}) FROM lastgood_{table} WHERE thread = {key}"
+        return f"thread = {key} AND {order} = ({newest})"
 
-    def _part(self, thread: str) -> tuple[int, bytes]:
-        found: tuple[int, bytes] = self._sql(
-            "SELECT key, data FROM lastgood_part WHERE key >> 32 IN"
+    def _part(self, thread: str) -> tuple[int, bytes, bytes]:
+        """Key, digest and data of the first page."""
+        found: tuple[int, bytes, bytes] = self._sql(
+            "SELECT key, digest, data FROM lastgood_part WHERE key >> 32 IN"
             " (SELECT stream FROM lastgood_stream WHERE thread = ?) ORDER BY key LIMIT 1",
             self._key(thread),
         )[0]
         return found
 
     def flip_part(self, thread: str) -> None:
-        spot, data = self._part(thread)
+        spot, _, data = self._part(thread)
         self._sql("UPDATE lastgood_part SET data = ? WHERE key = ?", flipped(data), spot)
+
+    def flip_digest(self, thread: str) -> None:
+        spot, digest, _ = self._part(thread)
+        self._sql("UPDATE lastgood_part SET digest = ? WHERE key = ?", flipped(digest), spot)
 
     def lose_part(self, thread: str) -> None:
         self._sql("DELETE FROM lastgood_part WHERE key = ?", self._part(thread)[0])
@@ -205,18 +217,22 @@ class MemoryHarness(BackendHarness):
         rows = getattr(self.shelves, plural)[key]
         return rows, list(rows)[-1]
 
-    def _part(self, thread: str) -> Spot:
+    def _spot(self, thread: str) -> Any:
         key = self._key(thread)
-        spots: list[Spot] = list(self.shelves.parts)
-        return min(spot for spot in spots if self.shelves.streams[spot.stream] == key)
+        return min(s for s in self.shelves.parts if self.shelves.streams[s.stream] == key)
 
     def flip_part(self, thread: str) -> None:
-        spot = self._part(thread)
+        spot = self._spot(thread)
         part = self.shelves.parts[spot]
         self.shelves.parts[spot] = part._replace(data=flipped(part.data))
 
+    def flip_digest(self, thread: str) -> None:
+        spot = self._spot(thread)
+        part = self.shelves.parts[spot]
+        self.shelves.parts[spot] = part._replace(digest=flipped(part.digest))
+
     def lose_part(self, thread: str) -> None:
-        del self.shelves.parts[self._part(thread)]
+        del self.shelves.parts[self._spot(thread)]
 
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
         rows, key = self._rows(table, thread)

@@ -34,7 +34,9 @@ from lastgood.testing import (
     removal,
     run_cases,
     searches,
+    sizes,
     tenancy,
+    verification,
     watches,
 )
 from lastgood.testing.cases import CASES, Case
@@ -66,7 +68,9 @@ TOPICS = (
     removal,
     run_cases,
     searches,
+    sizes,
     tenancy,
+    verification,
     watches,
 )
 

@@ -1,0 +1,161 @@
+"""What `verify` and `stats` answer: plain values that read well when printed.
+
+Nothing here reads a store; stdlib only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+CLEAN: Final = 0
+REPAIRABLE: Final = 1
+DATA_LOST: Final = 2
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in a store.
+
+    `kind` is one of a few stable words:
+
+        seal    a row was changed by something else than Lastgood
+        row     a row is missing, there twice, or cannot be read
+        count   a thread's counter disagrees with what is there
+        head    a branch names a checkpoint that is not there
+        link    what a checkpoint follows is not there, or is another one
+        digest  a checkpoint's fields do not give its digest
+        root    a checkpoint's state is not the one that was saved
+        part    a stored page is missing or damaged
+        stream  a row of pages is not known as the thread's
+        tag     a tag names a checkpoint that was lost
+        index   a lookup table disagrees with what it leads to
+        orphan  rows of a thread that is not there
+        file    the store says that it is damaged itself
+    """
+
+    kind: str
+    where: str
+    """Such as `run-001@42`, `run-001/agent branch main` or `run-001 stream 7 part 12`."""
+    message: str
+    checkpoints: tuple[str, ...] = ()
+    """Short names of those that cannot be restored because of it. A thread that lost its name is
+    written as `#` and its key; what harms a whole store names none."""
+    repairable: bool = False
+    """Whether nothing of a state is lost: what is wrong can be computed anew or left out."""
+
+    def __str__(self) -> str:
+        outcome = "repairable" if self.repairable else "data lost"
+        touched = f" Touches {_some(self.checkpoints)}." if self.checkpoints else ""
+        return f"{self.where}: {self.message} [{self.kind}, {outcome}]{touched}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `verify` looked at, and what is wrong."""
+
+    threads: int = 0
+    checkpoints: int = 0
+    parts: int = 0
+    bytes: int = 0
+    """Of the parts."""
+    data: bool = False
+    """Whether every byte was read; else only that everything is in its place."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean, 1 repairable, 2 data lost."""
+        if self.clean:
+            return CLEAN
+        return REPAIRABLE if all(p.repairable for p in self.problems) else DATA_LOST
+
+    def __str__(self) -> str:
+        depth = "every byte" if self.data else "structure"
+        names = ("thread", "checkpoint", "part", "byte")
+        numbers = (self.threads, self.checkpoints, self.parts, self.bytes)
+        seen = ", ".join(map(_counted, numbers, names)) + f" ({depth})"
+        if self.clean:
+            return f"clean: {seen}"
+        head = f"{_counted(len(self.problems), 'problem')}: {seen}"
+        return "\n".join([head, *map(str, self.problems)])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much something takes: as its checkpoints see it, and as it is stored."""
+
+    name: str
+    """Of a thread, or a path inside its states."""
+    checkpoints: int
+    """How many have it."""
+    logical: int
+    """Bytes of all its versions, each counted whole."""
+    physical: int
+    """Bytes that are stored: pages once, inline values at each checkpoint."""
+
+    @property
+    def ratio(self) -> float:
+        """How many times the stored bytes would be needed without sharing."""
+        return self.logical / self.physical if self.physical else 1.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name or 'all'}: {_counted(self.checkpoints, 'checkpoint')}, "
+            f"{self.logical:,} bytes in {self.physical:,} ({self.ratio:.1f} x)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How much a store or a thread takes."""
+
+    threads: int
+    total: Size
+    file_bytes: int | None = None
+    """Of the file on disk; None where there is none, or where it holds other tenants' data too."""
+    by_thread: tuple[Size, ...] = ()
+    """The largest first."""
+    by_path: tuple[Size, ...] = ()
+    """The largest first; only for one thread. A list is one entry."""
+
+    @property
+    def checkpoints(self) -> int:
+        """How many there are."""
+        return self.total.checkpoints
+
+    @property
+    def logical(self) -> int:
+        """Bytes of all states, each counted whole."""
+        return self.total.logical
+
+    @property
+    def physical(self) -> int:
+        """Bytes of parts and manifests."""
+        return self.total.physical
+
+    @property
+    def ratio(self) -> float:
+        """How many times the stored bytes would be needed without sharing."""
+        return self.total.ratio
+
+    def __str__(self) -> str:
+        file = "" if self.file_bytes is None else f", {self.file_bytes:,} on disk"
+        lines = [f"{_counted(self.threads, 'thread')}, {self.total}{file}"]
+        return "\n".join([*lines, *map(str, self.by_thread), *map(str, self.by_path)])
