@@ -195,7 +195,7 @@ class TestWithGoodSeals:
 
     def test_a_parent_with_another_digest(self, backend: MemoryBackend) -> None:
         def change(row: CheckpointRow) -> CheckpointRow:
-            other = row._replace(parent_digest=b"\x00" * 32)
+            other = row._replace(parent_digest=b"\x00" * 16)
             return other._replace(digest=other.chained("a"))
 
         self.forge(backend, 3, change)

@@ -1,7 +1,8 @@
 """Checkpoint ids and the rules for names that users choose.
 
 A checkpoint id is a UUIDv7: 16 bytes in the store, the usual 36 characters outside. It is a
-label that happens to sort by time; order always comes from `seq`, never from an id.
+label that happens to sort by time, to a quarter of a microsecond, so that an index of ids grows at
+its end; order always comes from `seq`, never from an id.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ NAME_LIMIT = 255
 
 def new_id() -> bytes:
     """Make a fresh UUIDv7 as 16 bytes."""
-    millis = time.time_ns() // 1_000_000
-    noise = bytearray(os.urandom(10))
-    noise[0] = 0x70 | noise[0] & 0x0F
-    noise[2] = 0x80 | noise[2] & 0x3F
-    return (millis & (1 << 48) - 1).to_bytes(6) + bytes(noise)
+    millis, rest = divmod(time.time_ns(), 1_000_000)
+    fraction = 0x7000 | (rest << 12) // 1_000_000
+    noise = 2 << 62 | int.from_bytes(os.urandom(8)) >> 2
+    return ((millis & (1 << 48) - 1) << 80 | fraction << 64 | noise).to_bytes(16)
 
 
 def show_id(raw: bytes) -> str:

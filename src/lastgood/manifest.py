@@ -28,7 +28,9 @@ from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence, mo
 
 _LEAF, _FIELDS, _SEQUENCE = 0, 1, 2
 _INLINE, _SPLIT = b"\x00", b"\x01"
-_TEXTS = (Family.TEXT.value, Family.RAW.value)
+_FAMILIES = (Family.MAP, Family.ARRAY, Family.TEXT, Family.RAW)
+"""A family is spelled by its place in here."""
+_TEXTS = (2, 3)
 
 Record = list[object]
 
@@ -269,7 +271,7 @@ def _records(node: Node) -> list[Record]:
         for child in node.children.values():
             found += _records(child)
         return found
-    head = [node.family.value, node.kind, node.extra, node.count, node.home]
+    head = [_FAMILIES.index(node.family), node.kind, node.extra, node.count, node.home]
     found = [[_SEQUENCE, *head, len(node.places), len(node.nested)]]
     for place in node.places:
         assert isinstance(place, Extent), "a tree is placed before it is spelled"
@@ -320,7 +322,7 @@ def _node(records: Iterator[Record]) -> Node:
         return Fields(kind, extra, {key: _node(records) for key in keys})  # type: ignore[arg-type, attr-defined]
     family, kind, extra, count, home, places, nested = rest
     return Sequence(
-        family=Family(family),
+        family=_FAMILIES[family],  # type: ignore[call-overload]
         kind=kind,  # type: ignore[arg-type]
         extra=extra,  # type: ignore[arg-type]
         count=count,  # type: ignore[arg-type]

@@ -8,8 +8,10 @@ prefix `lastgood_`, so that an application may keep its own tables in the same f
   2.8 times the bytes of the change here, this 1.2 to 1.4 times.)
 - Columns have no declared type: SQLite would convert a value to it, and the row's seal, which was
   made of the value that was given, would no longer fit.
-- Thread and stream keys are AUTOINCREMENT, so they are never used twice: with a reused key a late
-  writer could write into another tenant's thread.
+- Thread and stream keys are counted in the meta table and never used twice: with a reused key a
+  late writer could write into another tenant's thread.
+- Every table and index takes a page of its own, so there are no more of them than are needed, and
+  the two that most stores never use are made at the first use.
 - A checkpoint's id is unique within a tenant, which the commit sees to; the index is not unique,
   because one tenant's choice of an id must not be felt by another.
 - Threads are indexed for looking up and for listing. A list is sorted by `active`, which few
@@ -36,9 +38,9 @@ FORMAT = 1
 PAGE_SIZE = 8192
 
 DDL = """
-CREATE TABLE lastgood_meta (name TEXT PRIMARY KEY, value NOT NULL);
+CREATE TABLE lastgood_meta (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 CREATE TABLE lastgood_thread (
-    thread INTEGER PRIMARY KEY AUTOINCREMENT, tenant NOT NULL, name NOT NULL,
+    thread INTEGER PRIMARY KEY, tenant NOT NULL, name NOT NULL,
     incarnation NOT NULL, state NOT NULL, active NOT NULL, title NOT NULL, owner,
     seq NOT NULL, checkpoints NOT NULL, newest NOT NULL,
     expiring NOT NULL, lanes NOT NULL, branches NOT NULL,
@@ -47,7 +49,6 @@ CREATE TABLE lastgood_thread (
     created_at NOT NULL, updated_at NOT NULL, seal NOT NULL);
 CREATE UNIQUE INDEX lastgood_thread_name ON lastgood_thread (tenant, name);
 CREATE INDEX lastgood_thread_again ON lastgood_thread (name, tenant);
-CREATE INDEX lastgood_thread_list ON lastgood_thread (tenant, state, thread);
 CREATE INDEX lastgood_thread_active ON lastgood_thread (tenant, state, active, thread);
 CREATE TABLE lastgood_lane (
     thread NOT NULL, number NOT NULL, agent NOT NULL, current NOT NULL,
@@ -55,13 +56,6 @@ CREATE TABLE lastgood_lane (
 CREATE TABLE lastgood_branch (
     thread NOT NULL, lane NOT NULL, name NOT NULL, head NOT NULL,
     seal NOT NULL, PRIMARY KEY (thread, lane, name)) WITHOUT ROWID;
-CREATE TABLE lastgood_move (
-    thread NOT NULL, lane NOT NULL, number NOT NULL, id NOT NULL,
-    kind NOT NULL, old_branch NOT NULL, new_branch NOT NULL, made_at NOT NULL,
-    seal NOT NULL, PRIMARY KEY (thread, lane, number)) WITHOUT ROWID;
-CREATE TABLE lastgood_tag (
-    thread NOT NULL, name NOT NULL, checkpoint NOT NULL, made_at NOT NULL,
-    seal NOT NULL, PRIMARY KEY (thread, name)) WITHOUT ROWID;
 CREATE TABLE lastgood_run (
     thread NOT NULL, lane NOT NULL, id NOT NULL, number NOT NULL,
     closed NOT NULL, status NOT NULL, attempt NOT NULL, inside NOT NULL,
@@ -78,14 +72,24 @@ CREATE TABLE lastgood_checkpoint (
     seal NOT NULL);
 CREATE INDEX lastgood_checkpoint_id ON lastgood_checkpoint (id);
 CREATE TABLE lastgood_stream (
-    stream INTEGER PRIMARY KEY AUTOINCREMENT, thread NOT NULL);
-CREATE INDEX lastgood_stream_thread ON lastgood_stream (thread);
+    thread NOT NULL, stream NOT NULL, PRIMARY KEY (thread, stream)) WITHOUT ROWID;
 CREATE TABLE lastgood_part (
     key INTEGER PRIMARY KEY, born NOT NULL, digest NOT NULL, data NOT NULL);
 CREATE TABLE lastgood_large (
     thread NOT NULL, digest NOT NULL, key NOT NULL,
     PRIMARY KEY (thread, digest)) WITHOUT ROWID;
 """
+
+LATER = {
+    "move": """CREATE TABLE IF NOT EXISTS lastgood_move (
+    thread NOT NULL, lane NOT NULL, number NOT NULL, id NOT NULL,
+    kind NOT NULL, old_branch NOT NULL, new_branch NOT NULL, made_at NOT NULL,
+    seal NOT NULL, PRIMARY KEY (thread, lane, number)) WITHOUT ROWID""",
+    "tag": """CREATE TABLE IF NOT EXISTS lastgood_tag (
+    thread NOT NULL, name NOT NULL, checkpoint NOT NULL, made_at NOT NULL,
+    seal NOT NULL, PRIMARY KEY (thread, name)) WITHOUT ROWID""",
+}
+"""Tables that are there once something was written to them."""
 
 LOW = (1 << 32) - 1
 COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES}
@@ -124,17 +128,25 @@ def prefixed(alias: str, cls: type) -> str:
     return ", ".join([key, *(f"{alias}.{name}" for name in COLUMNS[cls][2:])])
 
 
-def stamp(micros: int) -> str:
-    """A time as kept in the meta table, with its own check value."""
-    return f"{micros} {seal('newest', (micros,)).hex()}"
+def is_there(connection: Any, table: str) -> bool:
+    """Whether a table was made already."""
+    if table not in LATER:
+        return True
+    statement = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return connection.execute(statement, (f"lastgood_{table}",)).fetchone() is not None
+
+
+def stamp(number: int, name: str = "newest") -> str:
+    """A number as kept in the meta table, with its own check value: a time, the last key used."""
+    return f"{number} {seal(name, (number,)).hex()}"
 
 
 @lru_cache(maxsize=8)
-def read_stamp(text: object) -> int:
-    """The time behind a stamp; raises CheckpointIntegrityError if it was changed."""
+def read_stamp(text: object, name: str = "newest") -> int:
+    """The number behind a stamp; raises CheckpointIntegrityError if it was changed."""
     value = str(text).partition(" ")[0]
-    if not value.isdecimal() or stamp(int(value)) != text:
-        raise CheckpointIntegrityError("the time stamp of the store is damaged.")
+    if not value.isdecimal() or stamp(int(value), name) != text:
+        raise CheckpointIntegrityError(f"the stamp {name!r} of the store is damaged.")
     return int(value)
 
 
@@ -185,7 +197,11 @@ def _create(connection: Any) -> None:
                 connection.execute(statement)
             connection.executemany(
                 "INSERT INTO lastgood_meta VALUES (?, ?)",
-                [("format", str(FORMAT)), ("created_at", str(now)), ("newest", stamp(0))],
+                [
+                    ("format", str(FORMAT)),
+                    ("created_at", str(now)),
+                    *((name, stamp(0, name)) for name in ("newest", "thread", "stream")),
+                ],
             )
         connection.execute("COMMIT")
     except BaseException:

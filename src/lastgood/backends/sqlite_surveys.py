@@ -11,7 +11,14 @@ from functools import partial
 from typing import Any
 
 from lastgood.backend import Columns, Footprint, Section, Sheet, Shelf
-from lastgood.backends.sqlite_schema import COLUMNS, LOW, SELECT_CHECKPOINT, read_stamp, select
+from lastgood.backends.sqlite_schema import (
+    COLUMNS,
+    LOW,
+    SELECT_CHECKPOINT,
+    is_there,
+    read_stamp,
+    select,
+)
 from lastgood.backends.surveys import gathered, of_tenant, orphans
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.reports import Problem
@@ -49,6 +56,8 @@ def sheet(connection: Any, tenant: str, section: Section) -> Sheet:
         return _threads(connection, tenant, section)
     if section.table in _KEYED:
         return _keyed(connection, section)
+    if not is_there(connection, section.table):
+        return Sheet([], None)
     values = (section.owner, section.limit, section.low)
     cursor = connection.execute(f"{_COUNTED[section.table]} LIMIT ? OFFSET ?", values)
     rows, more = gathered(_each(cursor), section.limit)
@@ -120,11 +129,12 @@ def _own_check(connection: Any) -> Iterator[Problem]:
 
 def _meta(connection: Any) -> Iterator[Problem]:
     found = dict(connection.execute("SELECT name, value FROM lastgood_meta").fetchall())
-    try:
-        read_stamp(found.get("newest", ""))
-    except CheckpointIntegrityError as error:
-        message = f"{error.message} Nothing can be read until it is set anew."
-        yield Problem("row", "store", message, repairable=True)
+    for name in ("newest", "thread", "stream"):
+        try:
+            read_stamp(found.get(name, ""), name)
+        except CheckpointIntegrityError as error:
+            message = f"{error.message} It has to be set anew."
+            yield Problem("row", "store", message, repairable=True)
     if not str(found.get("created_at", "")).isdecimal():
         yield Problem("row", "store", "the time of its making is damaged.", repairable=True)
 
@@ -141,6 +151,8 @@ def _lost_threads(table: str, connection: Any) -> Iterator[Problem]:
 def _thread_keys(connection: Any, table: str) -> list[int]:
     if table == "checkpoint":
         return list(_upper_halves(connection, table))
+    if not is_there(connection, table):
+        return []
     found = connection.execute(f"SELECT DISTINCT thread FROM lastgood_{table}").fetchall()
     return [key for (key,) in found]
 

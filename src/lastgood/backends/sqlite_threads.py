@@ -28,12 +28,12 @@ _NEWEST_AT = _RUN_AT + len(COLUMNS[RunRow])
 
 _ORDERS: dict[Sort, tuple[str, str, str]] = {
     "updated": (
-        "lastgood_thread_active",
+        "INDEXED BY lastgood_thread_active",
         "(t.active, t.thread) < (?, ?)",
         "t.active DESC, t.thread DESC",
     ),
-    "created": ("lastgood_thread_list", "t.thread < ?", "t.thread DESC"),
-    "name": ("lastgood_thread_name", "t.name > ?", "t.name"),
+    "created": ("NOT INDEXED", "t.thread < ?", "t.thread DESC"),
+    "name": ("INDEXED BY lastgood_thread_name", "t.name > ?", "t.name"),
 }
 _FIRST: dict[Sort, tuple[object, ...]] = {
     "updated": (1 << 62, 0),
@@ -52,7 +52,7 @@ def _page(sort: Sort, *, newest: bool) -> str:
     return (
         f"SELECT {columns}, (SELECT value FROM lastgood_meta WHERE name = 'newest'),"
         " (SELECT max(thread) FROM lastgood_thread)"
-        f" FROM lastgood_thread t INDEXED BY {index}"
+        f" FROM lastgood_thread t {index}"
         f" LEFT JOIN lastgood_run r ON r.thread = t.thread AND r.number = t.runs{join}"
         f" WHERE t.tenant = ? AND t.state = ? AND {beyond} ORDER BY {order} LIMIT ?"
     )
@@ -110,7 +110,7 @@ class ThreadLists(Views):
                 f" WHERE tenant = ? AND state = ? ORDER BY {_PLACES[sort]}, thread",
                 (tenant, LIVE),
             ).fetchall()
-            for way in (f"INDEXED BY {_ORDERS[sort][0]}", "NOT INDEXED")
+            for way in (_ORDERS[sort][0], "NOT INDEXED")
         )
         if by_index != by_table:
             raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")

@@ -9,14 +9,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backends.sqlite_recent import Recent
-from lastgood.backends.sqlite_schema import COLUMNS, LOW, SELECT_CHECKPOINT, stamp
+from lastgood.backends.sqlite_schema import (
+    COLUMNS,
+    LATER,
+    LOW,
+    SELECT_CHECKPOINT,
+    is_there,
+    read_stamp,
+    stamp,
+)
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.tables import Line, taken
 from lastgood.commits import Scope, Taken, Writes
 from lastgood.errors import StorageError
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
-from lastgood.rows import TABLES, CheckpointRow, LaneRow, Row, ThreadRow, pack_slots, sealed
+from lastgood.rows import (
+    TABLES,
+    CheckpointRow,
+    LaneRow,
+    MoveRow,
+    Row,
+    TagRow,
+    ThreadRow,
+    pack_slots,
+    sealed,
+)
 
 _ACTIVE = ThreadRow._fields.index("active")
 
@@ -34,6 +52,14 @@ _INSERT_CHECKPOINT = (
 )
 
 
+_LAST_KEY = {
+    name: f"SELECT (SELECT value FROM lastgood_meta WHERE name = '{name}'), {there}"
+    for name, there in {
+        "thread": "(SELECT max(thread) FROM lastgood_thread)",
+        "stream": "(SELECT max(key) >> 32 FROM lastgood_part)",
+    }.items()
+}
+_NOTE_KEY = "UPDATE lastgood_meta SET value = ? WHERE name = ?"
 _DELETE_TAG = "DELETE FROM lastgood_tag WHERE thread = ? AND name = ?"
 _UPDATE_NEWEST = "UPDATE lastgood_meta SET value = ? WHERE name = 'newest'"
 SECOND = 1_000_000
@@ -102,6 +128,8 @@ class SqliteWriter(SqliteTables):
         return writes
 
     def _put(self, row: Row) -> None:
+        if isinstance(row, MoveRow | TagRow):
+            self.connection.execute(LATER[TABLES[type(row)]])
         self.connection.execute(_INSERT[type(row)], sealed(row))
 
     def _update(self, thread: ThreadRow) -> None:
@@ -122,12 +150,12 @@ class SqliteWriter(SqliteTables):
         self._put(thread._replace(thread=key))
         return writes.bound(key)._replace(thread=thread._replace(thread=key))
 
-    def _next_key(self, table: str) -> int:
-        """The next number, whichever is higher: what was assigned last or what is there."""
-        assigned = "SELECT seq FROM sqlite_sequence WHERE name = ?"
-        there = f"SELECT max({table}) FROM lastgood_{table}"
-        statement = f"SELECT max(coalesce(({assigned}), 0), coalesce(({there}), 0)) + 1"
-        return int(self.connection.execute(statement, (f"lastgood_{table}",)).fetchone()[0])
+    def _next_key(self, name: str) -> int:
+        """The number after the last one used: the noted one, or one that is there and higher."""
+        noted, there = self.connection.execute(_LAST_KEY[name]).fetchone()
+        key = max(read_stamp(noted, name), there or 0) + 1
+        self.connection.execute(_NOTE_KEY, (stamp(key, name), name))
+        return key
 
     def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
         slots = writes.slots
@@ -144,7 +172,7 @@ class SqliteWriter(SqliteTables):
         if slot.stream:
             return slot
         key = self._next_key("stream")
-        self.connection.execute("INSERT INTO lastgood_stream VALUES (?, ?)", (key, thread))
+        self.connection.execute("INSERT INTO lastgood_stream VALUES (?, ?)", (thread, key))
         return slot._replace(stream=key)
 
     def _insert_parts(
@@ -195,5 +223,6 @@ class SqliteWriter(SqliteTables):
             (key << 32, key << 32 | LOW),
         )
         for table in ("stream", "large", "lane", "branch", "move", "tag", "run"):
-            self.connection.execute(f"DELETE FROM lastgood_{table} WHERE thread = ?", (key,))
+            if is_there(self.connection, table):
+                self.connection.execute(f"DELETE FROM lastgood_{table} WHERE thread = ?", (key,))
         self._put(tombstone)

@@ -170,17 +170,23 @@ class Tables(ABC):
         return newest
 
     def _audited_move(self, thread: ThreadRow, lane: LaneRow) -> MoveRow | None:
+        if not lane.moves:
+            return None
         newest = self.newest_move(thread.thread, lane.number)
         audit(thread, newest.number if newest else 0, lane.moves, "move")
         return newest
 
     def _audited_tag(self, thread: ThreadRow, name: str) -> TagRow | None:
+        if not thread.tags:
+            return None
         found = self.tag(thread.thread, name)
-        if found is None and thread.tags:
+        if found is None:
             self.audited_tags(thread)
         return found
 
     def audited_tags(self, thread: ThreadRow) -> list[TagRow]:
+        if not thread.tags:
+            return []
         tags = self.tags(thread.thread)
         audit(thread, len(tags), thread.tags, "tag")
         return tags
