@@ -182,7 +182,8 @@ class Views(Tables):
 
     def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
         """A checkpoint and what it follows, newest first; over lanes, past what was removed."""
-        row = self.of_tenant(id, tenant)
+        start = self.find(tenant, [id]).get(id)
+        row = start.row if start else None
         names, found = _Names(self), list[Located]()
         while row is not None and len(found) < limit:
             found.append(names.located(row))
