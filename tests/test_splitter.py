@@ -358,8 +358,11 @@ SMALL_EDITS: dict[str, tuple[Any, Any, int]] = {
 }
 
 
+SHAPES = ["alone", *(pytest.param(name, marks=pytest.mark.slow) for name in ("beside", "below"))]
+
+
 @pytest.mark.parametrize(("before", "after", "changed"), SMALL_EDITS.values(), ids=SMALL_EDITS)
-@pytest.mark.parametrize("shape", ["alone", "beside", "below", "tuple"])
+@pytest.mark.parametrize("shape", [*SHAPES, pytest.param("tuple", marks=pytest.mark.slow)])
 def test_a_small_edit_costs_little(before: Any, after: Any, changed: int, shape: str) -> None:
     wrap = {
         "alone": lambda value: {"v": value},
@@ -448,7 +451,7 @@ def test_a_long_history_keeps_its_manifests_small() -> None:
     assert max(costs[-20:]) < 6000
 
 
-@pytest.mark.parametrize("keys", [64, 65, 200, 5000])
+@pytest.mark.parametrize("keys", [64, 65, 200, pytest.param(5000, marks=pytest.mark.slow)])
 def test_a_wide_record_of_large_values(keys: int) -> None:
     """A skeleton above 4 KiB is pages itself; a change in one field costs a page of it."""
     state = {f"field {i}": ["x" * 300] * 20 for i in range(keys)}
@@ -457,7 +460,10 @@ def test_a_wide_record_of_large_values(keys: int) -> None:
     assert max(costs[1:]) <= 16_384
 
 
-@pytest.mark.parametrize("size", [*range(4080, 4110), SLICE - 5, SLICE - 1, SLICE, SLICE + 1])
+LARGE = [pytest.param(SLICE + by, marks=pytest.mark.slow) for by in (-5, -1, 0, 1)]
+
+
+@pytest.mark.parametrize("size", [*range(4080, 4110), *LARGE])
 def test_sizes_round_the_limits(size: int) -> None:
     """Inline or not follows from the value alone, whatever was there before."""
     values = ["x" * size, b"x" * size, [1] * size, ["x" * (size // 4)] * 4, {"k": "x" * size}]

@@ -223,7 +223,7 @@ async def storage_is_linear(store: Store) -> None:
     assert await store.footprint() <= 3 * 1.5 * unique
 
 
-@case("S34")
+@case("S34", slow=True)
 async def a_repeated_image(store: Store) -> None:
     """5 MB in the state for 50 steps are stored once, wherever they turn up in the thread."""
     image = random.Random(0).randbytes(5_000_000)

@@ -120,7 +120,7 @@ def save_many_elsewhere(url: str, worker: int, threads: int, rounds: int) -> lis
     return asyncio.run(save_many(Client.open(url), worker, threads, rounds))
 
 
-@case("S25")
+@case("S25", slow=True)
 async def fifty_savers_in_four_processes(store: Store) -> None:
     """No lock error, every row there, one line in the thread that all share."""
     url = store.harness.address
@@ -158,7 +158,7 @@ def open_at_once(url: str, worker: int, gate: Any) -> str:
     return "fine"
 
 
-@case("S28")
+@case("S28", slow=True)
 async def eight_processes_open_an_empty_store(store: Store) -> None:
     """All succeed at once, whether their first call reads or writes."""
     url = store.harness.address
