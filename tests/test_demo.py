@@ -286,7 +286,7 @@ class TestTheCommand:
     def test_lists_every_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             main(["--help"])
-        shown = capsys.readouterr().out
+        shown = " ".join(capsys.readouterr().out.split())
         assert [command.name for command in COMMANDS if command.help not in shown] == []
 
     def test_wants_a_command(self, capsys: pytest.CaptureFixture[str]) -> None:

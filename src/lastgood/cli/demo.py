@@ -27,6 +27,8 @@ VICTIM = 17
 """The step in whose middle the agent is killed."""
 _SHOWN = 2
 """How many checkpoints the timeline shows at each end and on each side of the kill."""
+_WIDEST = 100
+"""Columns that the bars take at most."""
 _ROOM = 76
 """Columns that the line of progress takes with its cells."""
 _EVERY = 8
@@ -200,7 +202,7 @@ class Show:
         )
 
     def _bar(self, label: str, size: int, largest: int, style: str) -> None:
-        room = max(10, self.terminal.width - 50)
+        room = max(10, min(self.terminal.width, _WIDEST) - 50)
         bar = self.terminal.glyphs.full * max(1, round(room * size / largest))
         text = self.terminal.styled(bar, style)
         self.terminal.line(f"     {label:<31}{size / 1e6:>6.2f} MB  {text}")
