@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any
 
 from lastgood import CheckpointNotFoundError, LastgoodError, __version__
+from lastgood.cli.bisect import BISECT
+from lastgood.cli.blame import BLAME
 from lastgood.cli.cleaning import clean_lines
 from lastgood.cli.command import (
     ABSENT,
@@ -42,6 +44,8 @@ COMMANDS: tuple[Command, ...] = (
     THREADS,
     LOG,
     SHOW,
+    BLAME,
+    BISECT,
     FORK,
     REWIND,
     UNDO,
@@ -59,7 +63,7 @@ _WITHOUT_STORE = {"demo", "completion", "__complete"}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives back the exit code."""
     _never_fail_to_print()
-    options = parser().parse_args(arguments)
+    options = _parsed(sys.argv[1:] if arguments is None else list(arguments))
     command: Command = options.command
     try:
         code = command.run(options)
@@ -73,6 +77,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         return NO
     return code
+
+
+def _parsed(words: list[str]) -> Namespace:
+    """Read the command line; what stands behind `--` is left as it is for a command that asks.
+
+    The parser would take a second `--` away, which belongs to the command that is to be run.
+    """
+    cut = words.index("--") if "--" in words else len(words)
+    if any(command.takes_rest and command.name in words[:cut] for command in (*COMMANDS, *HIDDEN)):
+        options = parser().parse_args(words[:cut])
+        if options.command.takes_rest:
+            options.rest += words[cut + 1 :]
+            return options
+    return parser().parse_args(words)
 
 
 def parser() -> ArgumentParser:

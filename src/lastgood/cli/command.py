@@ -44,6 +44,8 @@ class Command:
     """Does the work and gives back the exit code."""
     epilog: str = ""
     """Examples, and what `--json` prints."""
+    takes_rest: bool = False
+    """Whether it has an argument `rest` for all that stands behind `--`."""
 
 
 def agent_option(parser: ArgumentParser) -> None:

@@ -156,7 +156,7 @@ def _print_names(options: Namespace) -> int:
 
 
 def _offers(options: Namespace) -> list[str]:
-    words: list[str] = options.words
+    words: list[str] = options.rest
     found = _all_commands(options.parser)
     name = next((word for word in words if word in found), None)
     if name is None:
@@ -192,7 +192,7 @@ def _values(wanted: Action, typed: list[str], options: Namespace) -> list[str]:
 
 def _with_store(options: Namespace) -> Namespace:
     """The store that was typed before, if any."""
-    words = options.words
+    words: list[str] = options.rest
     typed = {
         flag.lstrip("-"): value
         for flag, value in pairwise(words)
@@ -224,7 +224,7 @@ def _completion_options(parser: ArgumentParser) -> None:
 
 
 def _complete_options(parser: ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*")
+    parser.add_argument("rest", nargs="*")
 
 
 COMPLETION = Command(
@@ -245,4 +245,5 @@ COMPLETE = Command(
     description="What may stand next on a command line; for the completion scripts.",
     options=_complete_options,
     run=_print_names,
+    takes_rest=True,
 )
