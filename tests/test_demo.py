@@ -88,6 +88,15 @@ class TestInAPipe:
         ours, naive = map(float, re.findall(r" ([\d.]+) MB", piped.output))
         assert 0 < ours < naive
 
+    def test_ends_with_a_fork_and_the_log_as_a_graph(self, piped: Demo) -> None:
+        fork = re.escape(f"lastgood fork {THREAD}@{PAGES - 1} --branch careful --set ")
+        assert re.search(fork, piped.output)
+        assert re.search(
+            rf"{BOXES.node} +@{PAGES + 2} +fork_of_{PAGES - 1} .*\(careful\)", piped.output
+        )
+        assert re.search(rf"{BOXES.head} +@{PAGES + 1} +page {PAGES} .*\(-> main\)", piped.output)
+        assert f"{BOXES.tee}{BOXES.rule}{BOXES.corner}" in piped.output
+
     def test_is_plain_text(self, piped: Demo) -> None:
         assert "\x1b" not in piped.output
         assert "\r" not in piped.output

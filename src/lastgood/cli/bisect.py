@@ -112,7 +112,7 @@ BISECT = Command(
     name="bisect",
     help="find the step at which a state went bad",
     description="Find the step at which a state went bad, with a command that can tell good from "
-    "bad. It looks at few states: ten for a thousand steps.",
+    "bad. It looks at few states: about thirty for a thousand steps.",
     options=_options,
     run=run,
     takes_rest=True,

@@ -20,6 +20,7 @@ from lastgood import BlockingClient
 from lastgood.cli.command import Command
 from lastgood.cli.demo_agent import AGENT, PAGES, THREAD
 from lastgood.cli.demo_checks import Evidence, Findings, claims
+from lastgood.cli.demo_history import FORKED, look_back
 from lastgood.cli.demo_process import Attempt, started
 from lastgood.cli.terminal import Terminal
 
@@ -84,6 +85,8 @@ class Show:
         good = self._claims(Evidence(first, between, second, findings))
         self._timeline(findings)
         self._sizes(findings)
+        self._act(7, f"Looking back, and trying something else from page {FORKED}")
+        look_back(self.terminal, self.file)
         self._end(good=good)
         return good
 

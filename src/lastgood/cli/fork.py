@@ -34,7 +34,8 @@ def run(options: Namespace) -> int:
             current = _is_current(client, made)
             printing.document({**header_json(made), "source": source.name, "current": current})
         else:
-            _print(source, made, options)
+            lane = targets.lane(client, made.session_id, made.agent_id)
+            _print(source, made, lane, options)
     return 0
 
 
@@ -59,10 +60,9 @@ def _is_current(client: BlockingClient, made: Header) -> bool:
     return any(b.current and b.name == made.branch for b in branches)
 
 
-def _print(source: Header, made: Header, options: Namespace) -> None:
+def _print(source: Header, made: Header, lane: list[str], options: Namespace) -> None:
     terminal = Terminal.on(sys.stdout)
     terminal.line(clean(f"Forked {source.name} as {made.name}, on branch {made.branch}."))
-    lane = ("--agent", made.agent_id)
     if options.switch:
         undo = again(options, "undo", made.session_id, *lane)
         terminal.line(clean(f"The agent goes on from it. To undo: {undo}"), "dim")

@@ -28,8 +28,7 @@ def _runner(move: Callable[[BlockingClient, Namespace], Move]) -> Callable[[Name
                 head = header_json(done.head) if done.head else None
                 printing.document({**printing.plain(done), "head": head})
             else:
-                several = len({b.agent_id for b in client.branches(options.thread)}) > 1
-                lane = ["--agent", done.agent_id] if several else []
+                lane = targets.lane(client, done.session_id, done.agent_id)
                 _print(done, again(options, "undo", done.session_id, *lane))
         return 0
 

@@ -44,6 +44,12 @@ def thread(client: BlockingClient, name: str) -> str:
     )
 
 
+def lane(client: BlockingClient, thread: str, agent: str) -> list[str]:
+    """The words that name an agent, where a thread has several."""
+    several = len({branch.agent_id for branch in client.branches(thread)}) > 1
+    return ["--agent", agent] if several else []
+
+
 def newest_thread(client: BlockingClient) -> str:
     """The thread that was touched last."""
     found = client.threads(limit=1)

@@ -58,6 +58,8 @@ class Terminal:
     """Whether a line can be drawn again and somebody is watching."""
     glyphs: Glyphs
     width: int
+    indent: str = ""
+    """What every line begins with."""
 
     @classmethod
     def on(cls, out: TextIO) -> Self:
@@ -79,7 +81,8 @@ class Terminal:
 
     def line(self, text: str = "", *styles: str) -> None:
         """One line."""
-        print(self.styled(text, *styles) if styles else text, file=self.out, flush=True)
+        shown = self.styled(text, *styles) if styles else text
+        print(self.indent + shown if shown else "", file=self.out, flush=True)
 
     def highlighted(self, text: str) -> str:
         """Clean text with its values in colour, if `rich` is there to do it."""
