@@ -302,4 +302,25 @@ class TestTheCommand:
         with pytest.raises(SystemExit) as leaving:
             main([])
         assert leaving.value.code == 2
-        assert "COMMAND" in capsys.readouterr().err
+        assert capsys.readouterr().err == (
+            "lastgood: the following arguments are required: COMMAND. See `lastgood --help`.\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["lgo"], "there is no command 'lgo'. Did you mean 'log'?"),
+            (["dance"], "there is no command 'dance'."),
+            (["log", "--grpah"], "unrecognized arguments: --grpah."),
+            (["log", "--limit", "x"], "argument --limit: invalid count value: 'x'."),
+        ],
+    )
+    def test_says_in_one_line_what_it_does_not_know(
+        self, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    ) -> None:
+        with pytest.raises(SystemExit) as leaving:
+            main(words)
+        assert leaving.value.code == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1

@@ -35,6 +35,7 @@ from lastgood.cli.doctor import DOCTOR
 from lastgood.cli.fork import FORK
 from lastgood.cli.log import LOG
 from lastgood.cli.moves import REWIND, SWITCH, UNDO
+from lastgood.cli.parsing import Parser
 from lastgood.cli.show import SHOW
 from lastgood.cli.store import store_options
 from lastgood.cli.tag import TAG
@@ -117,7 +118,7 @@ def parser() -> ArgumentParser:
 
 
 def _parser(name: str, description: str, epilog: str) -> ArgumentParser:
-    return ArgumentParser(
+    return Parser(
         prog=name,
         description=description,
         epilog=epilog,

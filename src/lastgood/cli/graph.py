@@ -34,11 +34,16 @@ class Line:
             node = next((g for g, _ in shown[room:] if self.header and g in _nodes(terminal)), "")
             shown = [*shown[:room], (f"+{node}", "")]
         text = "".join(glyph + after for glyph, after in shown).rstrip()
-        painted = "".join(
-            terminal.styled(glyph, _PALETTE[i % len(_PALETTE)]) + after if glyph.strip() else glyph
+        painted = (
+            _painted(terminal, glyph, i) + _painted(terminal, after, i + 1)
             for i, (glyph, after) in enumerate(shown)
         )
-        return Cell(text, painted=painted.rstrip() if text else "")
+        return Cell(text, painted="".join(painted).rstrip())
+
+
+def _painted(terminal: Terminal, glyph: str, column: int) -> str:
+    style = _PALETTE[column % len(_PALETTE)]
+    return terminal.styled(glyph, style) if glyph.strip() else glyph
 
 
 def _nodes(terminal: Terminal) -> tuple[str, str]:
