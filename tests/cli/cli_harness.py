@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -150,9 +149,3 @@ def make_store(file: Path) -> None:
 def copied(file: Path, directory: Path) -> Path:
     """A store of one's own."""
     return Path(shutil.copy(file, directory / "lastgood.db"))
-
-
-def in_background(work: threading.Thread) -> threading.Thread:
-    work.daemon = True
-    work.start()
-    return work
