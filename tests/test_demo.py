@@ -88,7 +88,7 @@ class TestInAPipe:
         ours, naive = map(float, re.findall(r" ([\d.]+) MB", piped.output))
         assert 0 < ours < naive
 
-    def test_ends_with_a_fork_and_the_log_as_a_graph(self, piped: Demo) -> None:
+    def test_ends_with_a_fork_the_log_as_a_graph_and_a_diff(self, piped: Demo) -> None:
         fork = re.escape(f"lastgood fork {THREAD}@{PAGES - 1} --branch careful --set ")
         assert re.search(fork, piped.output)
         assert re.search(
@@ -96,6 +96,7 @@ class TestInAPipe:
         )
         assert re.search(rf"{BOXES.head} +@{PAGES + 1} +page {PAGES} .*\(-> main\)", piped.output)
         assert f"{BOXES.tee}{BOXES.rule}{BOXES.corner}" in piped.output
+        assert re.search(r"~ messages\[\d+\].content: \".*\" -> \"Ask a lawyer.\"", piped.output)
 
     def test_is_plain_text(self, piped: Demo) -> None:
         assert "\x1b" not in piped.output

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from lastgood import BlockingClient
-from lastgood.cli import log
+from lastgood.cli import diff, log
 from lastgood.cli.cleaning import columns
 from lastgood.cli.terminal import BOXES, Terminal
 
@@ -90,7 +90,15 @@ def _log(client: BlockingClient, terminal: Terminal) -> None:
     log.draw(terminal, client.log(THREAD).items, log.Marks.of(client, THREAD))
 
 
-PICTURES = (Picture("log-graph.svg", f"lastgood log {THREAD} --graph", _log),)
+def _diff(client: BlockingClient, terminal: Terminal) -> None:
+    old, new = client.resolve(f"{THREAD}@4"), client.resolve(f"{THREAD}@7")
+    diff.draw(terminal, old, new, client.diff(old.checkpoint_id, new.checkpoint_id))
+
+
+PICTURES = (
+    Picture("log-graph.svg", f"lastgood log {THREAD} --graph", _log),
+    Picture("diff.svg", f"lastgood diff {THREAD}@4 {THREAD}@7", _diff),
+)
 
 
 def rendered(picture: Picture) -> str:

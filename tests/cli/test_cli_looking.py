@@ -191,6 +191,8 @@ class TestHostileContent:
             ["show", HOSTILE],
             ["show", HOSTILE, "--full"],
             ["show", HOSTILE, "--path", "list[0]", "--full"],
+            ["diff", HOSTILE, "single"],
+            ["diff", "single", HOSTILE, "--full"],
             ["tag", HOSTILE],
             ["tag", HOSTILE, "x\u202e"],
             ["fork", HOSTILE],

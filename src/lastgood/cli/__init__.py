@@ -31,6 +31,7 @@ from lastgood.cli.command import (
 from lastgood.cli.completion import COMPLETE, COMPLETION
 from lastgood.cli.delete import DELETE
 from lastgood.cli.demo import DEMO
+from lastgood.cli.diff import DIFF
 from lastgood.cli.doctor import DOCTOR
 from lastgood.cli.fork import FORK
 from lastgood.cli.log import LOG
@@ -45,6 +46,7 @@ COMMANDS: tuple[Command, ...] = (
     THREADS,
     LOG,
     SHOW,
+    DIFF,
     BLAME,
     BISECT,
     FORK,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lastgood import BlockingClient
-from lastgood.cli import log
+from lastgood.cli import diff, log
 from lastgood.cli.demo_agent import PAGES, THREAD
 from lastgood.cli.terminal import Terminal
 
@@ -26,10 +26,13 @@ def look_back(terminal: Terminal, file: Path) -> None:
     with BlockingClient.sqlite(file) as client:
         edit = f'{answer}="Ask a lawyer."'
         _command(shown, f"lastgood fork {source} --branch careful --set '{edit}'")
-        client.fork(source, branch="careful", edits={answer: "Ask a lawyer."})
+        id = client.fork(source, branch="careful", edits={answer: "Ask a lawyer."})
         _command(shown, f"lastgood log {THREAD} --graph --limit {_SHOWN}")
         headers = client.log(THREAD, limit=_SHOWN).items
         log.draw(shown, headers, log.Marks.of(client, THREAD), complete=False)
+        made = client.resolve(id)
+        _command(shown, f"lastgood diff {source} {made.name}")
+        diff.draw(shown, client.resolve(source), made, client.diff(source, id))
 
 
 def _command(terminal: Terminal, text: str) -> None:

@@ -67,6 +67,8 @@ def _print(source: Header, made: Header, lane: list[str], options: Namespace) ->
         undo = again(options, "undo", made.session_id, *lane)
         terminal.line(clean(f"The agent goes on from it. To undo: {undo}"), "dim")
     else:
+        differ = again(options, "diff", source.name, made.name)
+        terminal.line(clean(f"To see what differs: {differ}"), "dim")
         switch = again(options, "switch", made.session_id, made.branch, *lane)
         terminal.line(clean(f"To let the agent go on from it: {switch}"), "dim")
 
