@@ -193,6 +193,7 @@ class TestHostileContent:
             ["show", HOSTILE, "--path", "list[0]", "--full"],
             ["diff", HOSTILE, "single"],
             ["diff", "single", HOSTILE, "--full"],
+            ["du"],
             ["tag", HOSTILE],
             ["tag", HOSTILE, "x\u202e"],
             ["fork", HOSTILE],

@@ -33,6 +33,7 @@ from lastgood.cli.delete import DELETE
 from lastgood.cli.demo import DEMO
 from lastgood.cli.diff import DIFF
 from lastgood.cli.doctor import DOCTOR
+from lastgood.cli.du import DU
 from lastgood.cli.fork import FORK
 from lastgood.cli.log import LOG
 from lastgood.cli.moves import REWIND, SWITCH, UNDO
@@ -41,6 +42,7 @@ from lastgood.cli.show import SHOW
 from lastgood.cli.store import store_options
 from lastgood.cli.tag import TAG
 from lastgood.cli.threads import THREADS
+from lastgood.cli.verify import VERIFY
 
 COMMANDS: tuple[Command, ...] = (
     THREADS,
@@ -55,7 +57,9 @@ COMMANDS: tuple[Command, ...] = (
     SWITCH,
     TAG,
     DELETE,
+    VERIFY,
     DOCTOR,
+    DU,
     COMPLETION,
     DEMO,
 )
