@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS = 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format torture bench bench-quick bench-page lock clean
+.PHONY: help demo test test-fast check format reference images torture bench bench-quick bench-page lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -39,6 +39,13 @@ check: .venv/dev.ok ## lint, format, types, architecture
 format: .venv/dev.ok ## rewrite the sources in the house format
 	.venv/dev/bin/ruff check --fix-only .
 	.venv/dev/bin/ruff format .
+
+reference: .venv/test.ok ## write the reference page of the command line
+	mkdir -p docs/reference
+	.venv/test/bin/python -m lastgood.cli.reference > docs/reference/cli.md
+
+images: .venv/test.ok ## draw the pictures of the README
+	.venv/test/bin/python docs/images/render.py
 
 torture: .venv/test.ok ## the fault tests, ten times as long
 	LASTGOOD_TORTURE=10 $(PYTEST) -n 2 --timeout 1800 tests/faults

@@ -37,7 +37,7 @@ LAYERS = {
         looking moves moving opening operations resolving runs scanning searching surveying
         thread_survey watching""",
     "front": "__init__",
-    "edges": "cli testing",
+    "edges": "__main__ cli testing",
 }
 
 WORKERS = ("driver", "backends", "testing", "cli")

@@ -88,6 +88,16 @@ class TestInAPipe:
         ours, naive = map(float, re.findall(r" ([\d.]+) MB", piped.output))
         assert 0 < ours < naive
 
+    def test_ends_with_a_fork_the_log_as_a_graph_and_a_diff(self, piped: Demo) -> None:
+        fork = re.escape(f"lastgood fork {THREAD}@{PAGES - 1} --branch careful --set ")
+        assert re.search(fork, piped.output)
+        assert re.search(
+            rf"{BOXES.node} +@{PAGES + 2} +fork_of_{PAGES - 1} .*\(careful\)", piped.output
+        )
+        assert re.search(rf"{BOXES.head} +@{PAGES + 1} +page {PAGES} .*\(-> main\)", piped.output)
+        assert f"{BOXES.tee}{BOXES.rule}{BOXES.corner}" in piped.output
+        assert re.search(r"~ messages\[\d+\].content: \".*\" -> \"Ask a lawyer.\"", piped.output)
+
     def test_is_plain_text(self, piped: Demo) -> None:
         assert "\x1b" not in piped.output
         assert "\r" not in piped.output
@@ -286,11 +296,32 @@ class TestTheCommand:
     def test_lists_every_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             main(["--help"])
-        shown = capsys.readouterr().out
+        shown = " ".join(capsys.readouterr().out.split())
         assert [command.name for command in COMMANDS if command.help not in shown] == []
 
     def test_wants_a_command(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as leaving:
             main([])
         assert leaving.value.code == 2
-        assert "COMMAND" in capsys.readouterr().err
+        assert capsys.readouterr().err == (
+            "lastgood: the following arguments are required: COMMAND. See `lastgood --help`.\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["lgo"], "there is no command 'lgo'. Did you mean 'log'?"),
+            (["dance"], "there is no command 'dance'."),
+            (["log", "--grpah"], "unrecognized arguments: --grpah."),
+            (["log", "--limit", "x"], "argument --limit: invalid count value: 'x'."),
+        ],
+    )
+    def test_says_in_one_line_what_it_does_not_know(
+        self, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    ) -> None:
+        with pytest.raises(SystemExit) as leaving:
+            main(words)
+        assert leaving.value.code == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1

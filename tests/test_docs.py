@@ -1,7 +1,9 @@
 """The documentation is true: its code runs, its links lead somewhere, its names exist.
 
 Every fenced python block of a page is run, in order, in one namespace and an empty directory;
-`await` works at the top level. A block that must not run says why in a comment before it:
+`await` works at the top level. A sh block that begins with the command `lastgood` is run between
+them, and the text block behind it must be what it prints, but for ages and random names. A
+block that must not run says why in a comment before it:
 
     <!-- not run: needs a server -->
 """
@@ -10,7 +12,10 @@ import ast
 import asyncio
 import importlib
 import inspect
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -80,9 +85,31 @@ def python_blocks(page: Path) -> list[Block]:
 
 def run_page(page: Path, names: dict[str, Any]) -> None:
     with asyncio.Runner() as runner:
-        for block in python_blocks(page):
-            if block.excuse is None:
+        printed = None
+        for block in blocks_of(page):
+            if block.language == "python" and block.excuse is None:
                 runner.run(run_block(page, block, names))
+            elif block.language == "text" and printed is not None:
+                assert lasting(block.text) == lasting(printed), f"{page.name}:{block.line}"
+            is_ours = block.language == "sh" and block.text.startswith("lastgood ")
+            printed = run_shell(block.text) if is_ours else None
+
+
+def run_shell(text: str) -> str:
+    """What commands print, with our own `lastgood` and `python`."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    settings = {**os.environ, "PATH": path, "PYTHONIOENCODING": "utf-8"}
+    command = ["sh", "-c", text]
+    return subprocess.run(
+        command, capture_output=True, encoding="utf-8", env=settings, check=False
+    ).stdout
+
+
+def lasting(text: str) -> list[list[str]]:
+    """The words of an output that are the same every time."""
+    aged = re.sub(r"\b(now|\d+ (s|min) ago)\b", "AGE", text)
+    named = re.sub(r"\bmain-[0-9a-f]{6}\b", "main-NEW", aged)
+    return [line.split() for line in named.splitlines()]
 
 
 async def run_block(page: Path, block: Block, names: dict[str, Any]) -> None:

@@ -1,50 +1,161 @@
 """The `lastgood` command.
 
 Owns the table of commands and what they share: options, exit codes, how an interruption ends.
-Each command lives in its own module. Only this package prints and reads the environment.
+Each command, or small family of them, lives in its own module. Only this package prints and reads
+the environment.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import Any
 
-from lastgood import LastgoodError, __version__
-from lastgood.cli.command import Command
+from lastgood import CheckpointNotFoundError, LastgoodError, __version__
+from lastgood.cli.bisect import BISECT
+from lastgood.cli.blame import BLAME
+from lastgood.cli.cleaning import clean_lines
+from lastgood.cli.command import (
+    ABSENT,
+    EXIT_CODES,
+    FAILED,
+    INTERRUPTED,
+    NO,
+    USAGE,
+    Command,
+    Refusal,
+)
+from lastgood.cli.completion import COMPLETE, COMPLETION
+from lastgood.cli.delete import DELETE
 from lastgood.cli.demo import DEMO
+from lastgood.cli.diff import DIFF
+from lastgood.cli.doctor import DOCTOR
+from lastgood.cli.du import DU
+from lastgood.cli.fork import FORK
+from lastgood.cli.log import LOG
+from lastgood.cli.moves import REWIND, SWITCH, UNDO
+from lastgood.cli.parsing import Parser
+from lastgood.cli.show import SHOW
+from lastgood.cli.store import store_options
+from lastgood.cli.tag import TAG
+from lastgood.cli.threads import THREADS
+from lastgood.cli.verify import VERIFY
 
-COMMANDS: tuple[Command, ...] = (DEMO,)
-
-FAILED, INTERRUPTED = 1, 130
+COMMANDS: tuple[Command, ...] = (
+    THREADS,
+    LOG,
+    SHOW,
+    DIFF,
+    BLAME,
+    BISECT,
+    FORK,
+    REWIND,
+    UNDO,
+    SWITCH,
+    TAG,
+    DELETE,
+    VERIFY,
+    DOCTOR,
+    DU,
+    COMPLETION,
+    DEMO,
+)
+HIDDEN: tuple[Command, ...] = (COMPLETE,)
+_WITHOUT_STORE = {"demo", "completion", "__complete"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives back the exit code."""
-    options = _parser().parse_args(arguments)
+    _never_fail_to_print()
+    options = _parsed(sys.argv[1:] if arguments is None else list(arguments))
     command: Command = options.command
     try:
-        return command.run(options)
-    except LastgoodError as error:
-        print(f"lastgood {command.name}: {error}", file=sys.stderr)
-        return FAILED
+        code = command.run(options)
+        sys.stdout.flush()
+    except (LastgoodError, ValueError, KeyError) as error:
+        _complain(command.name, error)
+        return _exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         _drop_output()
-        return FAILED
+        return NO
+    return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lastgood", description="Durable state for AI agents.")
-    parser.add_argument("--version", action="version", version=f"lastgood {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        sub = commands.add_parser(command.name, help=command.help, description=command.description)
+def _parsed(words: list[str]) -> Namespace:
+    """Read the command line; what stands behind `--` is left as it is for a command that asks.
+
+    The parser would take a second `--` away, which belongs to the command that is to be run.
+    """
+    cut = words.index("--") if "--" in words else len(words)
+    if any(command.takes_rest and command.name in words[:cut] for command in (*COMMANDS, *HIDDEN)):
+        options = parser().parse_args(words[:cut])
+        if options.command.takes_rest:
+            options.rest += words[cut + 1 :]
+            return options
+    return parser().parse_args(words)
+
+
+def parser() -> ArgumentParser:
+    """The whole command line; the reference page and the completions are made from it."""
+    top = _parser("lastgood", "Durable state for AI agents.", _exit_codes())
+    top.add_argument("--version", action="version", version=f"lastgood {__version__}")
+    store_options(top)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (*COMMANDS, *HIDDEN):
+        listed: dict[str, Any] = {} if command in HIDDEN else {"help": command.help}
+        sub: ArgumentParser = commands.add_parser(
+            command.name,
+            description=command.description,
+            epilog=command.epilog or None,
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            **listed,
+        )
         command.options(sub)
-        sub.set_defaults(command=command)
-    return parser
+        if command.name not in _WITHOUT_STORE:
+            store_options(sub)
+        sub.set_defaults(command=command, parser=top)
+    return top
+
+
+def _parser(name: str, description: str, epilog: str) -> ArgumentParser:
+    return Parser(
+        prog=name,
+        description=description,
+        epilog=epilog,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _exit_codes() -> str:
+    lines = (f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items())
+    return "\n".join(["exit codes:", *lines])
+
+
+def _complain(name: str, error: Exception) -> None:
+    text = error.args[0] if type(error) is KeyError and error.args else error
+    print(clean_lines(f"lastgood {name}: {text}"), file=sys.stderr)
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, Refusal):
+        return error.exit_code
+    if isinstance(error, CheckpointNotFoundError | KeyError):
+        return ABSENT
+    return FAILED if isinstance(error, LastgoodError) else USAGE
+
+
+def _never_fail_to_print() -> None:
+    """What an encoding has no character for is shown as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:

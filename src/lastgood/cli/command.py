@@ -1,10 +1,33 @@
-"""What a command of the command line is: a name, its options and the function that runs it."""
+"""What a command of the command line is, the options that commands share, and how they end."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from lastgood import LastgoodError
+
+DONE, NO, USAGE, ABSENT, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+EXIT_CODES = {
+    DONE: "done; nothing differs, nothing is wrong",
+    NO: "the answer is no: a difference, a problem that was found, a question answered with no",
+    USAGE: "the command was not understood: an unknown option, a ref or path that is none",
+    ABSENT: "not there: no store, no such thread, checkpoint, branch, tag or path",
+    FAILED: "the store could not be used, or refused the change: damaged, busy, full, moved on",
+    INTERRUPTED: "interrupted from the keyboard",
+}
+
+
+class Refusal(LastgoodError):
+    """The command line itself says no."""
+
+    code = "refused"
+
+    def __init__(self, message: str, *, hint: str = "", exit_code: int = NO) -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +42,30 @@ class Command:
     """Declares the options of this command."""
     run: Callable[[Namespace], int]
     """Does the work and gives back the exit code."""
+    epilog: str = ""
+    """Examples, and what `--json` prints."""
+    takes_rest: bool = False
+    """Whether it has an argument `rest` for all that stands behind `--`."""
+
+
+def agent_option(parser: ArgumentParser) -> None:
+    """The lane of a thread that has several."""
+    parser.add_argument("--agent", metavar="NAME", help="the agent, if the thread has several")
+
+
+def limit_option(parser: ArgumentParser, default: int, what: str) -> None:
+    """How much is listed."""
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=count,
+        default=default,
+        help=f"how many {what} to show (default: %(default)s)",
+    )
+
+
+def count(text: str) -> int:
+    """A number from 1 on, as an option's value."""
+    if not text.isdecimal() or not 0 < int(text) < 1 << 31:
+        raise ValueError(text)
+    return int(text)

@@ -20,6 +20,7 @@ from lastgood import BlockingClient
 from lastgood.cli.command import Command
 from lastgood.cli.demo_agent import AGENT, PAGES, THREAD
 from lastgood.cli.demo_checks import Evidence, Findings, claims
+from lastgood.cli.demo_history import FORKED, look_back
 from lastgood.cli.demo_process import Attempt, started
 from lastgood.cli.terminal import Terminal
 
@@ -27,6 +28,8 @@ VICTIM = 17
 """The step in whose middle the agent is killed."""
 _SHOWN = 2
 """How many checkpoints the timeline shows at each end and on each side of the kill."""
+_WIDEST = 100
+"""Columns that the bars take at most."""
 _ROOM = 76
 """Columns that the line of progress takes with its cells."""
 _EVERY = 8
@@ -82,6 +85,8 @@ class Show:
         good = self._claims(Evidence(first, between, second, findings))
         self._timeline(findings)
         self._sizes(findings)
+        self._act(7, f"Looking back, and trying something else from page {FORKED}")
+        look_back(self.terminal, self.file)
         self._end(good=good)
         return good
 
@@ -200,7 +205,7 @@ class Show:
         )
 
     def _bar(self, label: str, size: int, largest: int, style: str) -> None:
-        room = max(10, self.terminal.width - 50)
+        room = max(10, min(self.terminal.width, _WIDEST) - 50)
         bar = self.terminal.glyphs.full * max(1, round(room * size / largest))
         text = self.terminal.styled(bar, style)
         self.terminal.line(f"     {label:<31}{size / 1e6:>6.2f} MB  {text}")

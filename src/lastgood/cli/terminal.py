@@ -2,6 +2,7 @@
 
 Owns the knowledge of what the output can show. Colour needs a terminal and no NO_COLOR; lines are
 drawn again only on a terminal; where the encoding has no box characters, ASCII takes their place.
+With the package `rich` values are coloured too; the text is the same with and without it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,16 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple, Self, TextIO
 
-_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_WIDEST = 100
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
 
 
 class Glyphs(NamedTuple):
@@ -25,10 +34,18 @@ class Glyphs(NamedTuple):
     good: str
     bad: str
     rule: str
+    node: str
+    head: str
+    pipe: str
+    tee: str
+    corner: str
+    joint: str
+    cross: str
+    torn: str
 
 
-BOXES = Glyphs("█", "▓", "░", "✓", "✗", "─")
-ASCII = Glyphs("#", "=", ".", "ok", "NO", "-")
+BOXES = Glyphs("█", "▓", "░", "✓", "✗", "─", "○", "●", "│", "├", "╯", "┴", "┼", "╵")
+ASCII = Glyphs("#", "=", ".", "ok", "NO", "-", "o", "*", "|", "|", "'", "'", "|", ":")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,8 @@ class Terminal:
     """Whether a line can be drawn again and somebody is watching."""
     glyphs: Glyphs
     width: int
+    indent: str = ""
+    """What every line begins with."""
 
     @classmethod
     def on(cls, out: TextIO) -> Self:
@@ -51,7 +70,7 @@ class Terminal:
             colour=live and not os.environ.get("NO_COLOR"),
             live=live,
             glyphs=_glyphs(out.encoding),
-            width=min(shutil.get_terminal_size().columns, _WIDEST),
+            width=shutil.get_terminal_size().columns,
         )
 
     def styled(self, text: str, *styles: str) -> str:
@@ -62,7 +81,12 @@ class Terminal:
 
     def line(self, text: str = "", *styles: str) -> None:
         """One line."""
-        print(self.styled(text, *styles) if styles else text, file=self.out, flush=True)
+        shown = self.styled(text, *styles) if styles else text
+        print(self.indent + shown if shown else "", file=self.out, flush=True)
+
+    def highlighted(self, text: str) -> str:
+        """Clean text with its values in colour, if `rich` is there to do it."""
+        return _highlighted(text) if self.colour else text
 
     def redraw(self, text: str) -> None:
         """Put a text in the place of the current line; `line()` ends it."""
@@ -86,3 +110,21 @@ def _glyphs(encoding: str | None) -> Glyphs:
     except (UnicodeEncodeError, LookupError):
         return ASCII
     return BOXES
+
+
+def _highlighted(text: str) -> str:
+    try:
+        from rich.color import ColorSystem
+        from rich.console import Console
+        from rich.highlighter import ReprHighlighter
+        from rich.text import Text
+    except ImportError:
+        return text
+    marked = Text(text, end="")
+    ReprHighlighter().highlight(marked)
+    return "".join(
+        piece.style.render(piece.text, color_system=ColorSystem.STANDARD)
+        if piece.style
+        else piece.text
+        for piece in marked.render(Console(force_terminal=True))
+    )

@@ -1,0 +1,67 @@
+"""`lastgood doctor`: the environment, line by line, with what to do about it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from lastgood.cli import printing
+from lastgood.cli.cleaning import clean
+from lastgood.cli.command import Command
+from lastgood.cli.doctor_checks import Finding, environment_findings
+from lastgood.cli.doctor_store import store_findings
+from lastgood.cli.store import address, file_of, json_option
+from lastgood.cli.terminal import Terminal
+
+_STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
+
+
+def run(options: Namespace) -> int:
+    """Look at everything; 1 if something does not work."""
+    place = address(options)
+    findings = [*environment_findings(), *store_findings(place, file_of(place))]
+    broken = any(finding.level == "problem" for finding in findings)
+    if options.json:
+        rows = [finding._asdict() for finding in findings]
+        printing.document({"store": place, "findings": rows, "ok": not broken})
+    else:
+        _print(findings)
+    return 1 if broken else 0
+
+
+def _print(findings: list[Finding]) -> None:
+    terminal = Terminal.on(sys.stdout)
+    widest = max(len(finding.what) for finding in findings)
+    for level, what, found, advice in findings:
+        mark = terminal.styled(f"{level:<8}", _STYLES[level])
+        terminal.line(f"{mark} {what:<{widest}}  {clean(found)}")
+        if advice:
+            terminal.line(f"{'':<8} {'':<{widest}}  {clean(advice)}", "dim")
+    counts = [sum(f.level == level for f in findings) for level in ("warning", "problem")]
+    words = [
+        printing.counted(n, noun) for n, noun in zip(counts, ("warning", "problem"), strict=True)
+    ]
+    terminal.line(f"{' and '.join(words)}.")
+
+
+def _options(parser: ArgumentParser) -> None:
+    json_option(parser)
+
+
+DOCTOR = Command(
+    name="doctor",
+    help="look at the environment: versions, store, disk, clock",
+    description="Look at the environment: versions, the store's file, its disk, the clock. Each "
+    "line is ok, a warning or a problem, with what to do.",
+    options=_options,
+    run=run,
+    epilog="""\
+It does not read the data: `lastgood verify` does.
+
+examples:
+  lastgood doctor
+  lastgood doctor --store agents.db --json
+
+with --json: {"store", "findings": [{"level", "what", "found", "advice"}], "ok"}; a level is ok,
+warning or problem. The exit code is 1 if there is a problem""",
+)

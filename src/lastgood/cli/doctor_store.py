@@ -1,0 +1,152 @@
+"""What the doctor looks at in the file of a store, without opening it as a store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lastgood.backends.sqlite_connection import WAL_LIMIT
+from lastgood.backends.sqlite_schema import FORMAT, read_stamp
+from lastgood.cli.doctor_checks import Finding
+from lastgood.cli.printing import size
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.model import moment
+from lastgood.rows import LIVE
+
+_LEAST_FREE = 256 << 20
+_LARGE_WAL = 4 * WAL_LIMIT
+_NETWORK = frozenset("nfs nfs4 cifs smb3 smbfs sshfs fuse.sshfs 9p afs ceph glusterfs".split())
+_MOUNTS = Path("/proc/self/mounts")
+
+
+def store_findings(place: str, file: Path | None) -> Iterator[Finding]:
+    """The file, its format, its disk."""
+    if file is None:
+        yield Finding("ok", "store", f"{place} (not a file: nothing to look at)")
+        return
+    if not file.exists():
+        hint = "It is made by the first save; `lastgood demo --keep` makes one to look at."
+        yield Finding("ok", "store", f"{file} does not exist yet", hint)
+    elif file.is_dir():
+        yield Finding("problem", "store", f"{file} is a directory", "Pass the path of a file.")
+    else:
+        yield from _file_findings(file)
+    yield from _disk_findings(file)
+
+
+def _file_findings(file: Path) -> Iterator[Finding]:
+    yield Finding("ok", "store", f"{file}, {size(file.stat().st_size)}")
+    yield _rights(file)
+    try:
+        uri = f"{file.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            yield from _content_findings(connection)
+    except sqlite3.Error as error:
+        advice = "Copy the file away before anything else, then try `lastgood verify`."
+        yield Finding("problem", "format", f"it cannot be read: {error}", advice)
+    yield _wal(file)
+
+
+def _rights(file: Path) -> Finding:
+    if os.access(file, os.R_OK | os.W_OK) and os.access(file.absolute().parent, os.W_OK):
+        return Finding("ok", "rights", "this user may read and write it")
+    advice = "SQLite needs write access to the file and its directory, to read as well."
+    return Finding("problem", "rights", "this user may not write it or its directory", advice)
+
+
+def _content_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if "lastgood_meta" not in names:
+        advice = "The first save would add its tables to this file."
+        yield Finding("warning", "format", "it holds nothing of Lastgood", advice)
+        return
+    meta = dict(connection.execute("SELECT name, value FROM lastgood_meta").fetchall())
+    yield format_finding(str(meta.get("format")))
+    yield journal_finding(connection.execute("PRAGMA journal_mode").fetchone()[0])
+    yield Finding("ok", "durability", "strict unless a client asks for relaxed: synced per save")
+    yield time_finding(meta.get("newest"))
+    count = connection.execute("SELECT count(*) FROM lastgood_thread WHERE state = ?", (LIVE,))
+    yield Finding("ok", "threads", f"{count.fetchone()[0]:,}")
+
+
+def format_finding(found: str) -> Finding:
+    """Whether this version reads the file."""
+    if found == str(FORMAT):
+        return Finding("ok", "format", found)
+    advice = f"This version reads format {FORMAT}: upgrade lastgood, or use the one that wrote it."
+    return Finding("problem", "format", found, advice)
+
+
+def journal_finding(mode: str) -> Finding:
+    """Whether readers and writers can work side by side."""
+    if mode == "wal":
+        return Finding("ok", "journal", mode)
+    return Finding("warning", "journal", mode, "The next save sets it to wal; it should stay so.")
+
+
+def time_finding(newest: object) -> Finding:
+    """Whether the clock of this host is behind what was saved."""
+    try:
+        last = moment(read_stamp(newest))
+    except CheckpointIntegrityError as error:
+        return Finding("problem", "last save", str(error), "Run `lastgood verify`.")
+    text = f"{last:%Y-%m-%d %H:%M:%S} UTC"
+    if last.timestamp() == 0:
+        return Finding("ok", "last save", "none yet")
+    if last <= datetime.now(UTC):
+        return Finding("ok", "last save", text)
+    advice = "This host's clock is behind the file's: nothing expires until it has caught up."
+    return Finding("warning", "last save", f"{text}, in the future", advice)
+
+
+def _wal(file: Path) -> Finding:
+    wal = file.with_name(f"{file.name}-wal")
+    bytes_ = wal.stat().st_size if wal.exists() else 0
+    if bytes_ <= _LARGE_WAL:
+        return Finding("ok", "wal", size(bytes_))
+    advice = "A program that keeps a transaction open stops it from shrinking: find and end it."
+    return Finding("warning", "wal", size(bytes_), advice)
+
+
+def _disk_findings(file: Path) -> Iterator[Finding]:
+    directory = file.absolute().parent
+    if not directory.exists():
+        advice = "Make it, or pass another path."
+        yield Finding("problem", "directory", f"{directory} does not exist", advice)
+        return
+    yield free_finding(shutil.disk_usage(directory).free)
+    yield file_system_finding(_file_system(directory))
+
+
+def free_finding(free: int) -> Finding:
+    """Whether there is room for saves."""
+    if free >= _LEAST_FREE:
+        return Finding("ok", "disk", f"{size(free)} free")
+    return Finding("warning", "disk", f"{size(free)} free", "Free some space before it runs out.")
+
+
+def file_system_finding(kind: str | None) -> Finding:
+    """Whether the file system can share a WAL."""
+    if kind is None:
+        return Finding("ok", "file system", "cannot be told here; it must be a local one")
+    if kind not in _NETWORK:
+        return Finding("ok", "file system", kind)
+    advice = "SQLite is not safe on a network file system: put the file on a local disk."
+    return Finding("problem", "file system", kind, advice)
+
+
+def _file_system(directory: Path) -> str | None:
+    """The kind of the mount that a directory is in, where the system tells."""
+    try:
+        mounts = [line.split() for line in _MOUNTS.read_text().splitlines()]
+    except OSError:
+        return None
+    real = directory.resolve()
+    points = {Path(point.replace("\\040", " ")): kind for _, point, kind, *_ in mounts}
+    inside = [point for point in points if real.is_relative_to(point)]
+    return points[max(inside, key=lambda point: len(point.parts))] if inside else None

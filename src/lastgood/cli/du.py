@@ -1,0 +1,82 @@
+"""`lastgood du`: what takes the space."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from lastgood import Size, Stats
+from lastgood.cli import printing, targets
+from lastgood.cli.command import Command, limit_option
+from lastgood.cli.printing import Cell, Column, cell, counted, size
+from lastgood.cli.store import json_option, opened
+from lastgood.cli.terminal import Terminal
+
+_COLUMNS = (
+    Column("stored", right=True),
+    Column("as states", right=True),
+    Column("ratio", right=True),
+    Column("steps", right=True),
+    Column("", flexible=True),
+)
+
+
+def run(options: Namespace) -> int:
+    """Show the sizes of threads, or of the paths in one."""
+    with opened(options) as client:
+        thread = options.thread and targets.thread(client, options.thread)
+        stats = client.stats(thread)
+        if options.json:
+            printing.document(printing.plain(stats))
+        else:
+            _print(stats, options)
+    return 0
+
+
+def _print(stats: Stats, options: Namespace) -> None:
+    terminal = Terminal.on(sys.stdout)
+    kind, rows = ("path", stats.by_path) if options.thread else ("thread", stats.by_thread)
+    shown = rows[: options.limit]
+    heads = [*_COLUMNS[:-1], _COLUMNS[-1]._replace(title=kind)]
+    if shown:
+        printing.table(terminal, heads, [_row(each) for each in shown])
+    if len(rows) > len(shown):
+        printing.note(f"There are {len(rows) - len(shown)} more: --limit {len(rows)}")
+    total = f"{size(stats.physical)} stored for {size(stats.logical)} of states"
+    file = "" if stats.file_bytes is None else f", {size(stats.file_bytes)} on disk"
+    terminal.line(f"{counted(stats.checkpoints, 'checkpoint')}: {total}{file}", "bold")
+
+
+def _row(each: Size) -> list[Cell]:
+    return [
+        Cell(size(each.physical)),
+        Cell(size(each.logical), ("dim",)),
+        Cell(f"{each.ratio:.1f} x", ("green",)),
+        Cell(f"{each.checkpoints:,}"),
+        cell(each.name or "(the rest of the state)", "bold"),
+    ]
+
+
+def _options(parser: ArgumentParser) -> None:
+    parser.add_argument("thread", metavar="THREAD", nargs="?", help="the paths of one thread")
+    limit_option(parser, 20, "rows")
+    json_option(parser)
+
+
+DU = Command(
+    name="du",
+    help="show what takes the space: threads, or the paths of one",
+    description="Show what takes the space: the threads of a store, or the paths of one thread, "
+    "the largest first.",
+    options=_options,
+    run=run,
+    epilog="""\
+"as states" counts every state whole, as if each step had stored it; "stored" is what there is.
+
+examples:
+  lastgood du
+  lastgood du run-001 --json
+
+with --json: {"threads", "total", "file_bytes", "by_thread": [...], "by_path": [...]}; a size is
+{"name", "checkpoints", "logical", "physical"}""",
+)

@@ -1,0 +1,114 @@
+"""`lastgood rewind`, `undo` and `switch`: where an agent goes on from. Nothing is lost by them."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+
+from lastgood import BlockingClient, Move
+from lastgood.cli import printing, targets
+from lastgood.cli.cleaning import clean
+from lastgood.cli.command import Command, agent_option
+from lastgood.cli.log import header_json
+from lastgood.cli.store import again, json_option, opened
+from lastgood.cli.terminal import Terminal
+
+_JSON = """
+with --json: {"kind", "session_id", "agent_id", "left", "branch", "head"}: the branch that was left,
+the one that is followed now, and its newest checkpoint as in `log --json`"""
+
+
+def _runner(move: Callable[[BlockingClient, Namespace], Move]) -> Callable[[Namespace], int]:
+    def run(options: Namespace) -> int:
+        with opened(options) as client:
+            targets.thread(client, options.thread)
+            done = move(client, options)
+            if options.json:
+                head = header_json(done.head) if done.head else None
+                printing.document({**printing.plain(done), "head": head})
+            else:
+                lane = targets.lane(client, done.session_id, done.agent_id)
+                _print(done, again(options, "undo", done.session_id, *lane))
+        return 0
+
+    return run
+
+
+def _print(done: Move, undo: str) -> None:
+    terminal = Terminal.on(sys.stdout)
+    lane = f"{done.session_id}/{done.agent_id}"
+    at = f" at @{done.head.seq} ({done.head.step_name})" if done.head else ", which is empty"
+    if done.left == done.branch:
+        terminal.line(clean(f"{lane} stays on {done.branch}{at}."))
+        return
+    terminal.line(clean(f"{lane} goes on from {done.branch}{at}."))
+    terminal.line(clean(f"{done.left} stays as it was. To undo: {undo}"), "dim")
+
+
+def _rewind(client: BlockingClient, options: Namespace) -> Move:
+    to = options.to
+    if to.isdecimal():
+        to = f"@{to}"
+    elif not to.startswith("@"):
+        to = targets.ref(client, to)
+    return client.rewind(options.thread, to, agent_id=options.agent)
+
+
+def _undo(client: BlockingClient, options: Namespace) -> Move:
+    return client.undo(options.thread, agent_id=options.agent)
+
+
+def _switch(client: BlockingClient, options: Namespace) -> Move:
+    return client.switch(options.thread, options.branch, agent_id=options.agent)
+
+
+def _options(*names: tuple[str, str]) -> Callable[[ArgumentParser], None]:
+    def declare(parser: ArgumentParser) -> None:
+        parser.add_argument("thread", metavar="THREAD", help="the thread")
+        for name, text in names:
+            parser.add_argument(name, metavar=name.upper(), help=text)
+        agent_option(parser)
+        json_option(parser)
+
+    return declare
+
+
+REWIND = Command(
+    name="rewind",
+    help="let an agent go on from an earlier checkpoint",
+    description="Let an agent go on from an earlier checkpoint. Its state becomes current as a new "
+    "checkpoint; the line that is left stays as a branch.",
+    options=_options(("to", "SEQ, @~N, @tag:NAME, or any ref of this thread")),
+    run=_runner(_rewind),
+    epilog=f"""\
+A run that is under way on the old line is refused at its next save.
+
+examples:
+  lastgood rewind run-001 42
+  lastgood rewind run-001 @~3
+{_JSON}""",
+)
+UNDO = Command(
+    name="undo",
+    help="take back the last rewind, switch or fork --switch",
+    description="Take back the last rewind, switch or other change of branch; again: take back "
+    "the undo. Saves are not undone: rewind.",
+    options=_options(),
+    run=_runner(_undo),
+    epilog=f"""\
+examples:
+  lastgood undo run-001
+{_JSON}""",
+)
+SWITCH = Command(
+    name="switch",
+    help="let an agent go on from another branch",
+    description="Let an agent go on from another of its branches.",
+    options=_options(("branch", "the branch; `lastgood log THREAD --graph` shows them")),
+    run=_runner(_switch),
+    epilog=f"""\
+examples:
+  lastgood switch run-001 refund
+{_JSON}""",
+)

@@ -1,0 +1,104 @@
+"""Finding and opening the store that a command looks at.
+
+`--store`, else LASTGOOD_URL, else `./lastgood.db`. The one rule: looking never makes a file. A
+store that is not there is a message that says how to begin.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sqlite3
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from contextlib import closing
+from pathlib import Path
+
+from lastgood import BlockingClient
+from lastgood.cli.command import ABSENT, Refusal
+from lastgood.registry import BACKENDS
+
+VARIABLE, DEFAULT = "LASTGOOD_URL", "lastgood.db"
+BEGIN = """\
+Watch one being made:    lastgood demo
+Make your own, in Python:
+
+    from lastgood import Client
+
+    with Client.sqlite() as client:
+        with client.run("my-first-thread", initial={"done": []}) as run:
+            run.state["done"].append("hello")
+            run.save(step_name="hello")
+
+Is it elsewhere?         lastgood COMMAND --store PATH, or LASTGOOD_URL=sqlite:///PATH"""
+_OTHERS = {"checkpoints"}
+"""Tables of other libraries: opening such a file says whose it is, and leaves it alone."""
+
+
+def store_options(parser: ArgumentParser) -> None:
+    """The options of every command that opens a store."""
+    parser.add_argument(
+        "--store",
+        metavar="PATH_OR_URL",
+        default=SUPPRESS,
+        help=f"the store (default: ${VARIABLE}, else ./{DEFAULT})",
+    )
+    parser.add_argument(
+        "--tenant", metavar="NAME", default=SUPPRESS, help="whose data (default: default)"
+    )
+
+
+def json_option(parser: ArgumentParser) -> None:
+    """Output for programs."""
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def address(options: Namespace) -> str:
+    """The path or address that the options or the environment give."""
+    return getattr(options, "store", None) or os.environ.get(VARIABLE) or DEFAULT
+
+
+def file_of(address: str) -> Path | None:
+    """The file of a store, if it is one."""
+    if address.startswith("sqlite:"):
+        return Path(BACKENDS["sqlite"].arguments(address).get("path", DEFAULT))
+    return None if _is_url(address) else Path(address)
+
+
+def _is_url(address: str) -> bool:
+    return "://" in address or address.partition(":")[0] in BACKENDS
+
+
+def opened(options: Namespace) -> BlockingClient:
+    """The store, which is there; Refusal with a way to begin if it is not."""
+    place, tenant = address(options), getattr(options, "tenant", None) or "default"
+    file = file_of(place)
+    if file is None:
+        return BlockingClient.open(place, tenant=tenant)
+    if not is_store(file):
+        raise Refusal(f"No store here yet: {file} {_lacks(file)}.\n\n{BEGIN}", exit_code=ABSENT)
+    return BlockingClient.sqlite(file, tenant=tenant)
+
+
+def _lacks(file: Path) -> str:
+    return "holds no threads of Lastgood" if file.exists() else "does not exist"
+
+
+def again(options: Namespace, *words: str) -> str:
+    """A command to type next, on the same store."""
+    given = ((name, getattr(options, name, None)) for name in ("store", "tenant"))
+    same = [word for name, value in given if value for word in (f"--{name}", value)]
+    return shlex.join(["lastgood", *words, *same])
+
+
+def is_store(file: Path) -> bool:
+    """Whether opening the file changes nothing: it is ours, or will be refused with a reason."""
+    if not file.exists():
+        return False
+    if file.is_dir():
+        return True
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as found:
+            names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.Error:
+        return True
+    return "lastgood_meta" in names or bool(names & _OTHERS)

@@ -1,0 +1,83 @@
+"""`lastgood verify`: whether a store is whole."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+
+from lastgood import Report
+from lastgood.cli import printing, targets
+from lastgood.cli.cleaning import clean
+from lastgood.cli.command import Command
+from lastgood.cli.store import again, json_option, opened
+from lastgood.cli.terminal import Terminal
+
+
+def run(options: Namespace) -> int:
+    """Look for damage; the exit code says how bad it is."""
+    with opened(options) as client:
+        thread = options.thread and targets.thread(client, options.thread)
+        watched = Terminal.on(sys.stderr)
+        report = client.verify(thread, data=options.data, progress=_progress(watched))
+        if watched.live:
+            watched.redraw("")
+        if options.json:
+            printing.document(_as_json(report))
+        else:
+            _print(report, options)
+    return report.exit_code
+
+
+def _progress(terminal: Terminal) -> Callable[[int, int], None] | None:
+    """A line that counts, where somebody is watching."""
+    if not terminal.live:
+        return None
+
+    def tell(done: int, total: int) -> None:
+        terminal.redraw(f"{done:,} of {total:,} checkpoints")
+
+    return tell
+
+
+def _as_json(report: Report) -> dict[str, object]:
+    code = report.exit_code
+    return {"clean": report.clean, "data_lost": code > 1, **printing.plain(report)}
+
+
+def _print(report: Report, options: Namespace) -> None:
+    terminal = Terminal.on(sys.stdout)
+    terminal.line(str(report).partition("\n")[0], "green" if report.clean else "red")
+    for problem in report.problems:
+        terminal.line(f"  {clean(str(problem))}")
+    if report.clean and not options.data:
+        words = [options.thread] if options.thread else []
+        terminal.line(
+            clean(f"To read every byte: {again(options, 'verify', *words, '--data')}"), "dim"
+        )
+
+
+def _options(parser: ArgumentParser) -> None:
+    parser.add_argument("thread", metavar="THREAD", nargs="?", help="default: the whole store")
+    parser.add_argument("--data", action="store_true", help="read every byte, not only structure")
+    json_option(parser)
+
+
+VERIFY = Command(
+    name="verify",
+    help="look for damage in a store or a thread",
+    description="Look for damage in a store or a thread; it never stops at it, and names the "
+    "checkpoints that cannot be restored.",
+    options=_options,
+    run=run,
+    epilog="""\
+The exit code is 0 if all is well, 1 if what is wrong can be repaired, 2 if data is lost, 3 if there
+is no store or thread.
+
+examples:
+  lastgood verify
+  lastgood verify run-001 --data --json
+
+with --json: {"clean", "data_lost", "threads", "checkpoints", "parts", "bytes", "data", "problems":
+[{"kind", "where", "message", "checkpoints", "repairable"}]}""",
+)

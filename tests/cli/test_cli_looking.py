@@ -1,0 +1,219 @@
+"""threads, log and show: what people and programs see of a store."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from cli_harness import FORBIDDEN, HOSTILE, Result
+
+from lastgood import BlockingClient, Header, ThreadInfo
+
+Run = Callable[..., Result]
+
+
+class TestThreads:
+    def test_lists_what_is_there_the_last_touched_first(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("threads")
+        assert (shown.code, shown.err) == (0, "")
+        assert [line.split()[0] for line in shown.out.splitlines()[1:]] == [
+            r"evil\u202ename\u200b",
+            "single",
+            "run-001",
+        ]
+        assert re.search(r"run-001 +idle +7 +handoff_to_approver +clerk, approver +3 ", shown.out)
+
+    def test_json_has_the_fields_of_the_library(self, here: Path, lastgood: Run) -> None:
+        document = json.loads(lastgood("threads", "--json").out)
+        assert document["next"] is None
+        assert list(document["threads"][0]) == [field.name for field in fields(ThreadInfo)]
+        assert document["threads"][0]["thread_id"] == HOSTILE
+
+    def test_filters_and_pages(self, here: Path, lastgood: Run) -> None:
+        found = json.loads(lastgood("threads", "--search", "SING", "--json").out)
+        assert [info["thread_id"] for info in found["threads"]] == ["single"]
+        first = lastgood("threads", "--limit", "1", "--sort", "name")
+        (cursor,) = re.findall(r"--after (\S+)", first.err)
+        rest = lastgood("threads", "--sort", "name", "--after", cursor)
+        assert "run-001" in rest.out
+        assert HOSTILE not in rest.out
+
+    def test_says_when_nothing_is_like_that(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("threads", "--status", "failed")
+        assert shown.code == 0
+        assert "None of its threads is like that." in shown.out
+
+    def test_tells_how_a_thread_failed(self, here: Path, lastgood: Run) -> None:
+        with (
+            BlockingClient.sqlite("lastgood.db") as client,
+            pytest.raises(RuntimeError),
+            client.run("broken", initial={}),
+        ):
+            raise RuntimeError("no \x1b[31mmodel")
+        shown = lastgood("threads")
+        assert r"broken failed: RuntimeError: no \x1b[31mmodel" in shown.out
+
+
+class TestLog:
+    def test_newest_first_with_marks(self, here: Path, lastgood: Run) -> None:
+        lines = lastgood("log", "run-001").out.splitlines()[1:]
+        assert [line.split()[0] for line in lines] == [f"@{seq}" for seq in range(7, 0, -1)]
+        assert re.search(r"@6 +fork_of_3 +refund +clerk .*\(refund\)$", lines[1])
+        assert re.search(r"@5 +pay +main +clerk .*\(-> main\)$", lines[2])
+        assert lines[4].endswith("(tag:checked)")
+
+    def test_the_thread_touched_last_is_the_default(self, here: Path, lastgood: Run) -> None:
+        assert r"step\u202e" in lastgood("log").out
+
+    def test_graph(self, here: Path, lastgood: Run) -> None:
+        lines = lastgood("log", "run-001", "--graph").out.splitlines()[1:]
+        assert [line[:4].rstrip() for line in lines] == [
+            "●",
+            "│ ○",
+            "● │",
+            "○ │",
+            "├─╯",
+            "○",
+            "○",
+            "○",
+        ]
+        assert "refund" in lines[1]
+
+    def test_json_has_the_fields_of_the_library(self, here: Path, lastgood: Run) -> None:
+        document = json.loads(lastgood("log", "run-001", "--json").out)
+        assert list(document) == ["thread", "checkpoints", "branches", "tags", "next"]
+        newest = document["checkpoints"][0]
+        assert list(newest) == ["name", *(field.name for field in fields(Header))]
+        assert newest["name"] == "run-001@7"
+        assert document["tags"] == {"checked": document["checkpoints"][4]["checkpoint_id"]}
+        current = [b["name"] for b in document["branches"] if b["current"]]
+        assert current == ["main", "main"]
+
+    def test_limits_say_how_to_see_more(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("log", "run-001", "--limit", "2")
+        assert len(shown.out.splitlines()) == 3
+        assert "lastgood log run-001 --limit 20, or --before 6" in shown.err
+        older = lastgood("log", "run-001", "--before", "@6")
+        assert older.out.splitlines()[1].startswith("@5")
+
+    def test_filters(self, here: Path, lastgood: Run) -> None:
+        assert len(lastgood("log", "run-001", "--step", "pay").out.splitlines()) == 2
+        assert len(lastgood("log", "run-001", "--branch", "refund").out.splitlines()) == 2
+        torn = lastgood("log", "run-001", "--agent", "approver", "--graph").out
+        assert "its parent is not shown" in torn
+        nothing = lastgood("log", "run-001", "--step", "dance")
+        assert (nothing.code, nothing.err) == (0, "run-001: no checkpoints like that\n")
+
+    def test_a_number_must_be_one(self, here: Path, lastgood: Run) -> None:
+        assert lastgood("log", "run-001", "--limit", "0").code == 2
+        assert lastgood("log", "run-001", "--before", "x").code == 2
+        assert lastgood("log", "run-001", "--graph", "--follow").code == 2
+
+
+class TestShow:
+    def test_header_and_state(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("show", "run-001@3").out
+        assert shown.startswith("run-001@3  step 2, validate\n  agent     clerk, on branch main")
+        assert '  metadata  model: "m-1"\n' in shown
+        assert '  goal: "pay"\n  messages: list of 2\n    [0]:\n      role: "assistant"\n' in shown
+
+    @pytest.mark.parametrize(
+        ("ref", "name"),
+        [
+            ("single", "single@2"),
+            ("single@", "single@2"),
+            ("single@~1", "single@1"),
+            ("single/solo", "single@2"),
+            ("run-001/clerk", "run-001@5"),
+            ("run-001@tag:checked", "run-001@3"),
+            ("run-001/clerk@branch:refund", "run-001@6"),
+        ],
+    )
+    def test_refs(self, here: Path, lastgood: Run, ref: str, name: str) -> None:
+        assert json.loads(lastgood("show", ref, "--json").out)["name"] == name
+
+    def test_an_id_or_its_first_digits(self, here: Path, lastgood: Run) -> None:
+        log = json.loads(lastgood("log", "single", "--json").out)["checkpoints"]
+        id = log[1]["checkpoint_id"]
+        for text in (id, id.upper(), id.replace("-", ""), id[:30]):
+            assert json.loads(lastgood("show", text, "--json").out)["name"] == "single@1"
+        several = lastgood("show", id[:6])
+        assert several.code == 2
+        assert "begins 10 checkpoint ids: " in several.err
+        assert "(run-001@5)" in several.err
+
+    def test_a_part_of_the_state(self, here: Path, lastgood: Run) -> None:
+        path = "messages[-1].text"
+        assert lastgood("show", "run-001@3", "--path", path).out == '"validate done"\n'
+        assert lastgood("show", "run-001@3", "--path", path, "--full").out == "validate done\n"
+        document = json.loads(lastgood("show", "run-001@3", "--path", path, "--json").out)
+        assert document == {"name": "run-001@3", "path": path, "value": "validate done"}
+
+    @pytest.mark.parametrize(
+        ("path", "code", "error"),
+        [
+            ("nothing", 3, "there is no nothing in the state: the state has goal, messages."),
+            ("messages[9]", 3, "there is no messages[9] in the state: messages is a list of 2."),
+            ("goal.x", 3, "there is no goal.x in the state: goal has nothing inside."),
+            ("a..b", 2, "not a path: 'a..b' (at character 1)"),
+        ],
+    )
+    def test_a_path_that_leads_nowhere(
+        self, here: Path, lastgood: Run, path: str, code: int, error: str
+    ) -> None:
+        shown = lastgood("show", "run-001@3", "--path", path)
+        assert (shown.code, shown.out, shown.err) == (code, "", f"lastgood show: {error}\n")
+
+    def test_long_values_are_cut_unless_everything_is_asked_for(
+        self, here: Path, lastgood: Run
+    ) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            state = {"text": "word " * 100, "many": list(range(100))}
+            client.save("a", session_id="long", execution_state=state)
+        cut, full = lastgood("show", "long").out, lastgood("show", "long", "--full").out
+        assert "... (502 characters)" in cut
+        assert "... 88 more items" in cut
+        assert "[50]: 50" in full
+        assert "word " * 100 in full
+
+
+class TestHostileContent:
+    """Nothing from a store reaches a terminal or a pipe as it is."""
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["threads"],
+            ["log", HOSTILE],
+            ["log", HOSTILE, "--graph"],
+            ["show", HOSTILE],
+            ["show", HOSTILE, "--full"],
+            ["show", HOSTILE, "--path", "list[0]", "--full"],
+            ["diff", HOSTILE, "single"],
+            ["diff", "single", HOSTILE, "--full"],
+            ["du"],
+            ["tag", HOSTILE],
+            ["tag", HOSTILE, "x\u202e"],
+            ["fork", HOSTILE],
+            ["fork", HOSTILE, "--switch"],
+            ["rewind", HOSTILE, "1"],
+            ["delete", HOSTILE],
+            ["delete", HOSTILE, "--yes"],
+            ["log", f"{HOSTILE}x"],
+            ["switch", HOSTILE, "no\u202esuch"],
+            ["show", f"{HOSTILE}@99"],
+        ],
+    )
+    def test_is_shown_as_escapes(self, here: Path, lastgood: Run, arguments: list[str]) -> None:
+        shown = lastgood(*arguments)
+        assert FORBIDDEN.search(shown.out + shown.err) is None
+        assert r"\u202e" in shown.out + shown.err
+
+    @pytest.mark.parametrize("arguments", [["threads"], ["log", HOSTILE], ["show", HOSTILE]])
+    def test_json_is_ascii(self, here: Path, lastgood: Run, arguments: list[str]) -> None:
+        shown = lastgood(*arguments, "--json").out
+        assert shown.isascii()
+        assert FORBIDDEN.search(shown) is None
+        json.loads(shown)

@@ -1,0 +1,165 @@
+"""The real command, in a process of its own: through pipes, on a terminal, interrupted."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_harness import COMMAND, HOSTILE, Result, environment, on_terminal, piped, screen
+
+from lastgood import BlockingClient, __version__
+
+Run = Callable[..., Result]
+
+COLOUR = re.compile("\x1b\\[[\\d;]*m")
+
+
+class TestThroughPipes:
+    def test_plain_text_and_exit_codes(self, here: Path) -> None:
+        shown = piped("log", "run-001", "--graph", cwd=here)
+        assert (shown.code, shown.err) == (0, "")
+        assert "\x1b" not in shown.out
+        assert "●" in shown.out
+        assert piped("show", "nope", cwd=here).code == 3
+
+    @pytest.mark.slow
+    def test_ascii_where_the_encoding_has_nothing_else(self, here: Path) -> None:
+        shown = piped("log", "run-001", "--graph", cwd=here, PYTHONIOENCODING="ascii")
+        assert shown.code == 0
+        assert shown.out.isascii()
+        assert re.search(r"^\| o +@6 ", shown.out, re.MULTILINE)
+
+    @pytest.mark.slow
+    def test_names_that_the_encoding_lacks_are_escaped(self, here: Path) -> None:
+        with BlockingClient.sqlite(here / "lastgood.db") as client:
+            client.save("a", session_id="größe-大", execution_state={})
+        shown = piped("threads", cwd=here, PYTHONIOENCODING="ascii")
+        assert r"gr\xf6\xdfe-\u5927" in shown.out
+
+    def test_a_pipe_whose_reader_has_gone(self, here: Path) -> None:
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "wb") as gone:
+            done = subprocess.run(
+                [*COMMAND, "log", "run-001"],
+                cwd=here,
+                stdout=gone,
+                stderr=subprocess.PIPE,
+                env=environment(),
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (1, b"")
+
+    @pytest.mark.slow
+    def test_the_installed_command_is_the_same(self, here: Path) -> None:
+        command = Path(sys.executable).parent / "lastgood"
+        done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout == piped("--version", cwd=here).out == f"lastgood {__version__}\n"
+
+
+class TestOnATerminal:
+    def test_colour_unless_it_is_unwanted(self, here: Path) -> None:
+        code, shown = screen("log", "run-001", "--graph", cwd=here)
+        assert code == 0
+        assert "\x1b[33m" in shown
+        _, plain = screen("log", "run-001", "--graph", cwd=here, NO_COLOR="1")
+        assert "\x1b" not in plain
+        assert ages(COLOUR.sub("", shown)) == ages(plain)
+
+    @pytest.mark.slow
+    def test_dumb_terminals_get_plain_text(self, here: Path) -> None:
+        assert "\x1b" not in screen("threads", cwd=here, TERM="dumb")[1]
+
+    @pytest.mark.slow
+    def test_rich_adds_colour_and_changes_no_text(self, here: Path) -> None:
+        pytest.importorskip("rich")
+        _, with_rich = screen("show", "run-001@3", cwd=here)
+        _, without = screen("show", "run-001@3", cwd=here, PYTHONPATH=str(no_rich(here)))
+        assert len(COLOUR.findall(with_rich)) > len(COLOUR.findall(without)) > 0
+        assert ages(COLOUR.sub("", with_rich)) == ages(COLOUR.sub("", without))
+
+    @pytest.mark.slow
+    def test_long_names_are_cut_to_the_width(self, here: Path) -> None:
+        with BlockingClient.sqlite(here / "lastgood.db") as client:
+            client.save("agent", session_id="long-" * 40, execution_state={}, step_name="大" * 80)
+        _, shown = screen("threads", cwd=here, NO_COLOR="1", COLUMNS="80")
+        assert "..." in shown
+        assert max(map(len, shown.splitlines())) <= 80
+        assert "long-" * 40 in piped("threads", cwd=here).out
+
+    def test_hostile_content_leaves_only_our_own_escapes(self, here: Path) -> None:
+        _, shown = screen("show", HOSTILE, cwd=here)
+        assert "\x1b" not in COLOUR.sub("", shown)
+        assert "\u202e" not in shown
+        assert r"\u202e" in shown
+
+    def test_deleting_asks_for_the_name(self, here: Path) -> None:
+        with on_terminal("delete", "single", cwd=here) as asked:
+            asked.until("Type the thread's name to delete it (single): ")
+            assert "cannot be undone" in asked.shown
+            assert "lastgood show single@ --json > copy.json" in asked.shown
+            asked.type("y\n")
+            code, shown = asked.end()
+        assert code == 1
+        assert "nothing was deleted" in shown
+        with on_terminal("delete", "single", cwd=here) as asked:
+            asked.until("(single): ")
+            asked.type("single\n")
+            code, shown = asked.end()
+        assert code == 0
+        assert "Deleted single with 2 checkpoints." in shown
+
+    @pytest.mark.slow
+    def test_ctrl_c_at_the_question_deletes_nothing(self, here: Path) -> None:
+        with on_terminal("delete", "single", cwd=here) as asked:
+            asked.until("(single): ")
+            asked.interrupt()
+            assert asked.end()[0] == 130
+        assert piped("show", "single", cwd=here).code == 0
+
+
+class TestFollow:
+    def test_shows_what_comes_and_ends_with_ctrl_c(self, here: Path) -> None:
+        with (
+            BlockingClient.sqlite(here / "lastgood.db") as client,
+            on_terminal("log", "single", "--follow", cwd=here) as followed,
+        ):
+            followed.until("two")
+            client.save("solo", session_id="single", execution_state={}, step_name="third")
+            followed.until("third")
+            followed.interrupt()
+            code, shown = followed.end()
+        assert code == 130
+        assert "Traceback" not in shown
+
+    @pytest.mark.slow
+    def test_json_is_one_checkpoint_per_line(self, here: Path) -> None:
+        command = [*COMMAND, "log", "single", "--follow", "--json", "--limit", "1"]
+        with (
+            BlockingClient.sqlite(here / "lastgood.db") as client,
+            subprocess.Popen(
+                command, cwd=here, stdout=subprocess.PIPE, text=True, env=environment()
+            ) as process,
+        ):
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["name"] == "single@2"
+            client.save("solo", session_id="single", execution_state={}, step_name="third")
+            assert json.loads(process.stdout.readline())["step_name"] == "third"
+            process.terminate()
+
+
+def ages(text: str) -> list[list[str]]:
+    """Lines without what changes with time."""
+    return [re.sub(r"(\d+ s ago|now)\s*", "", line).split() for line in text.splitlines()]
+
+
+def no_rich(directory: Path) -> Path:
+    """A path on which `rich` cannot be imported."""
+    package = directory / "hidden" / "rich"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('not here')\n")
+    return package.parent

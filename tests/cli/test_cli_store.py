@@ -1,0 +1,134 @@
+"""Finding the store: where it is looked for, and what happens when there is none."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from cli_harness import Result
+
+from lastgood import BlockingClient
+from lastgood.cli import COMMANDS, parser
+from lastgood.cli.completion import commands
+
+Run = Callable[..., Result]
+
+MINIMAL = {
+    "threads": [],
+    "log": [],
+    "show": [],
+    "diff": ["x"],
+    "blame": ["x", "goal"],
+    "bisect": ["x", "--", "true"],
+    "fork": ["x"],
+    "rewind": ["x", "1"],
+    "undo": ["x"],
+    "switch": ["x", "main"],
+    "tag": ["x"],
+    "delete": ["x", "--yes"],
+    "verify": [],
+    "du": [],
+}
+"""The shortest way to call each command that opens a store."""
+WITH_A_STORE = [
+    [command.name, *MINIMAL[command.name]] for command in COMMANDS if command.name in MINIMAL
+]
+NEED_A_THREAD = [arguments for arguments in WITH_A_STORE if "x" in arguments]
+
+each_command = pytest.mark.parametrize("arguments", WITH_A_STORE, ids=lambda a: a[0])
+
+
+def test_the_table_above_is_complete() -> None:
+    others = {"doctor", "completion", "demo"}
+    assert {command.name for command in COMMANDS} == {a[0] for a in WITH_A_STORE} | others
+
+
+def test_every_command_speaks_json() -> None:
+    silent = {name for name, sub in commands(parser()).items() if "--json" not in sub.format_help()}
+    assert silent == {"completion", "demo"}
+
+
+@each_command
+def test_looking_makes_no_file(empty: Path, lastgood: Run, arguments: list[str]) -> None:
+    shown = lastgood(*arguments)
+    assert (shown.code, shown.out) == (3, "")
+    assert "No store here yet: lastgood.db does not exist." in shown.err
+    assert "lastgood demo" in shown.err
+    assert "client.run(" in shown.err
+    assert list(empty.iterdir()) == []
+
+
+@each_command
+def test_a_file_of_others_is_left_alone(empty: Path, lastgood: Run, arguments: list[str]) -> None:
+    with closing(sqlite3.connect("app.db")) as app, app:
+        app.execute("CREATE TABLE invoices (n)")
+    before = Path("app.db").read_bytes()
+    shown = lastgood(*arguments, *([] if "--" in arguments else ["--store", "app.db"]))
+    assert (shown.code, shown.out) == (3, "")
+    assert Path("app.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("arguments", NEED_A_THREAD, ids=lambda a: a[0])
+def test_a_thread_that_is_not_there(here: Path, lastgood: Run, arguments: list[str]) -> None:
+    shown = lastgood(*arguments)
+    assert (shown.code, shown.out) == (3, "")
+    assert shown.err.startswith(f"lastgood {arguments[0]}: no thread 'x' in sqlite:///lastgood.db.")
+    assert shown.err.count("\n") == 1
+
+
+@each_command
+def test_an_empty_store(empty: Path, lastgood: Run, arguments: list[str]) -> None:
+    with BlockingClient.sqlite("lastgood.db") as client:
+        client.threads()
+    shown = lastgood(*arguments)
+    if arguments[0] in ("threads", "verify", "du"):
+        assert shown.code == 0
+    else:
+        assert (shown.code, shown.out) == (3, "")
+        assert "no threads yet" in shown.err
+
+
+def test_what_a_program_gets_of_an_empty_store(empty: Path, lastgood: Run) -> None:
+    with BlockingClient.sqlite("lastgood.db") as client:
+        client.threads()
+    assert json.loads(lastgood("threads", "--json").out) == {"threads": [], "next": None}
+    assert "No threads yet." in lastgood("threads").out
+
+
+class TestWhereItIsLookedFor:
+    @pytest.mark.parametrize("address", ["{}/a.db", "sqlite:///{}/a.db"])
+    def test_the_option_in_both_places(self, here: Path, lastgood: Run, address: str) -> None:
+        Path("lastgood.db").rename("a.db")
+        place = address.format(here)
+        assert "run-001" in lastgood("threads", "--store", place).out
+        assert "run-001" in lastgood("--store", place, "threads").out
+
+    def test_the_variable(self, here: Path, lastgood: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        Path("lastgood.db").rename("a.db")
+        monkeypatch.setenv("LASTGOOD_URL", f"sqlite:///{here}/a.db")
+        assert "run-001" in lastgood("threads").out
+        assert lastgood("threads", "--store", "none.db").code == 3
+
+    def test_a_tenant_of_its_own(self, here: Path, lastgood: Run) -> None:
+        assert "No threads yet" in lastgood("threads", "--tenant", "other").out
+
+    def test_an_address_that_nobody_serves(self, empty: Path, lastgood: Run) -> None:
+        shown = lastgood("threads", "--store", "mongodb://x")
+        assert (shown.code, shown.err.count("\n")) == (2, 1)
+        assert "is not an address that Lastgood knows" in shown.err
+
+    def test_what_is_no_store_says_what_it_is(self, empty: Path, lastgood: Run) -> None:
+        Path("a.txt").write_text("not a database, and long enough to look at")
+        assert "is not a SQLite database" in lastgood("threads", "--store", "a.txt").err
+        assert lastgood("threads", "--store", "a.txt").code == 4
+        assert "is a directory" in lastgood("threads", "--store", ".").err
+
+    def test_the_file_of_another_library(self, empty: Path, lastgood: Run) -> None:
+        with closing(sqlite3.connect("agent.db")) as other, other:
+            other.execute("CREATE TABLE checkpoints (thread_id)")
+            other.execute("CREATE TABLE writes (thread_id)")
+        shown = lastgood("threads", "--store", "agent.db")
+        assert shown.code == 4
+        assert "belongs to LangGraph's SqliteSaver" in shown.err
