@@ -218,15 +218,18 @@ class Run(Generic[S]):
         self._check_open()
         if not isinstance(state, Sentinel):
             self._check_state(state)
-            self.state = state
         elif self._pending is not None:
             self._pending.show()
+        saved = self.state if isinstance(state, Sentinel) else state
         base = self._row.id if self._row else b""
-        captured = self._core.capture(self.state, self.session_id, self.agent_id, base)
+        captured = self._core.capture(saved, self.session_id, self.agent_id, base)
         about = self._about(step_name, context, metadata)
-        return await self._in_turn(lambda: self._save(captured, about))
+        return await self._in_turn(lambda: self._save(state, captured, about))
 
-    async def _save(self, captured: Captured, about: About) -> str:
+    async def _save(self, state: S | Sentinel, captured: Captured, about: About) -> str:
+        """In turn: of several states given at once, the last to be stored is the working copy."""
+        if not isinstance(state, Sentinel):
+            self.state = state
         await self._settle()
         label = await self._commit(self._save_intent(captured, about))
         self._pending = None
