@@ -254,3 +254,31 @@ async def comparing_calls_the_users_functions(store: Store) -> None:
     assert "decode" in calls_since_asked()
     prices = [change for change in found if change.path == "price"]
     assert [(cents(c.old), cents(c.new)) for c in prices] == [(1, 2)]
+
+
+@case("S49")
+async def only_what_means_something(store: Store) -> None:
+    """Two messages more and one other key are three changes; order of keys is none."""
+    client = store.client()
+    before = {
+        "messages": [{"role": "user", "n": 1}],
+        "plan": {"goal": "a", "cost": 0.1 + 0.2, "tries": 1},
+        "weights": {"x": 0.5, "y": 0.5},
+    }
+    after = {
+        "weights": {"y": 0.5, "x": 0.5},
+        "plan": {"tries": 1, "cost": 0.30000000000000004, "goal": "b"},
+        "messages": [
+            {"n": 1, "role": "user"},
+            {"role": "assistant", "n": 2},
+            {"role": "user", "n": 3},
+        ],
+    }
+    a, b = await save(client, "s", before), await save(client, "s", after)
+    found = await client.diff(a, b)
+    changes = {(change.op, change.path) for change in found}
+    assert changes == {("add", "messages[1]"), ("add", "messages[2]"), ("replace", "plan.goal")}
+    assert len(found) == 3
+    assert found.patch(before) == after
+    assert found.summary() == "2 messages added, plan changed"
+    assert not await client.diff(a, a)
