@@ -122,10 +122,35 @@ def _base_of(node: ast.ImportFrom, importer: str) -> str:
     return ".".join([*anchor, node.module] if node.module else anchor)
 
 
+def read_names(tree: ast.AST) -> Iterator[str]:
+    """The names that a module reads, dotted as they are written."""
+    for node in running_nodes(tree):
+        name = _dotted(node)
+        if name is not None:
+            yield name
+
+
+def _dotted(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    owner = _dotted(node.value) if isinstance(node, ast.Attribute) else None
+    return f"{owner}.{node.attr}" if owner and isinstance(node, ast.Attribute) else None
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    return {module: frozenset(imported_names(tree, module)) for module, tree in modules().items()}
+
+
+@cache
+def names() -> dict[str, frozenset[str]]:
+    return {module: frozenset(read_names(tree)) for module, tree in modules().items()}
+
+
 def own_imports(module: str) -> set[str]:
     """The modules of this package that a module imports."""
     found = set()
-    for name in imported_names(modules()[module], module):
+    for name in imports()[module]:
         top, _, rest = name.partition(".")
         if top == PACKAGE:
             found.add(_nearest_module(rest))
@@ -176,23 +201,16 @@ def test_no_import_cycles() -> None:
 def test_module_is_imported_only_where_it_belongs(confined: str) -> None:
     users = {
         module
-        for module, tree in modules().items()
-        if any(name.split(".")[0] == confined for name in imported_names(tree, module))
+        for module, imported in imports().items()
+        if any(name.split(".")[0] == confined for name in imported)
     }
     assert {user for user in users if _part_of(user) not in CONFINED_IMPORTS[confined]} == set()
 
 
 @pytest.mark.parametrize("confined", CONFINED_NAMES)
 def test_name_is_used_only_where_it_belongs(confined: str) -> None:
-    users = {module for module, tree in modules().items() if uses(tree, module, confined)}
+    users = {m for m in modules() if confined in names()[m] or confined in imports()[m]}
     assert {user for user in users if _part_of(user) not in CONFINED_NAMES[confined]} == set()
-
-
-def uses(tree: ast.AST, module: str, name: str) -> bool:
-    """Whether a module reads a name, dotted as it is written, or imports it under its own name."""
-    kind = ast.Attribute if "." in name else ast.Name
-    read = any(isinstance(n, kind) and ast.unparse(n) == name for n in running_nodes(tree))
-    return read or name in imported_names(tree, module)
 
 
 def test_import_loads_nothing_but_the_standard_library_and_ormsgpack() -> None:
@@ -297,5 +315,6 @@ class TestTheReadingOfImports:
         ],
     )
     def test_sees_uses(self, source: str, name: str) -> None:
-        assert uses(ast.parse(source), "client", name)
-        assert not uses(ast.parse("value.print(os.path)"), "client", name)
+        tree = ast.parse(source)
+        assert name in {*read_names(tree), *imported_names(tree, "client")}
+        assert name not in set(read_names(ast.parse("value.print(os.path)")))

@@ -472,8 +472,9 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(420)  # when it fails, shrinking on a file takes its time
 @pytest.mark.parametrize("scheme", contract_schemes())
-def test_any_order_of_operations(scheme: str) -> None:
+@pytest.mark.parametrize("examples", [12, pytest.param(50, marks=pytest.mark.slow)])
+def test_any_order_of_operations(scheme: str, examples: int) -> None:
     machine = type("MachineOn" + scheme.title(), (Machine,), {"scheme": scheme})
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=50, stateful_step_count=40, deadline=None)
+        machine, settings=settings(max_examples=examples, stateful_step_count=40, deadline=None)
     )
