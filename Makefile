@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS = 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format reference images torture bench bench-quick bench-page lock clean
+.PHONY: help demo test test-fast check format reference images torture bench bench-quick bench-page scale lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -55,6 +55,9 @@ bench: .venv/bench.ok ## speed and size against the peers
 
 bench-quick: .venv/bench.ok ## the same in small, one round: whether it works, not how fast it is
 	.venv/bench/bin/python -m benchmarks --repetitions 1 --scale 0.05
+
+scale: .venv/bench.ok ## how every operation grows with the store, up to ten million checkpoints
+	.venv/bench/bin/python -m benchmarks.scale
 
 bench-page: .venv/bench.ok ## docs/benchmarks.md and its pictures, from the newest result or RESULT=
 	.venv/bench/bin/python -m benchmarks.page $(RESULT)

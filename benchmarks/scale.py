@@ -1,0 +1,134 @@
+"""`python -m benchmarks.scale`: how each operation grows with the size of the store.
+
+Three ways to grow: one thread gets longer, there are more threads, the whole file gets larger.
+Every figure is the median of many calls of a client that has the file open, on an idle thread in
+the middle of the store; only `verify` reads everything, and is timed once.
+"""
+
+import argparse
+import json
+import os
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from benchmarks import bulk
+from benchmarks.report import RESULTS
+from benchmarks.stores.interface import AGENT
+
+LOOKS = 100
+SHAPES = {
+    "one thread, longer": [(1, 1_000), (1, 10_000), (1, 100_000)],
+    "more threads": [(1_000, 1), (10_000, 1), (100_000, 1)],
+    "a larger file": [(100, 100), (100, 1_000), (100, 10_000), (100, 100_000)],
+}
+LARGEST_VERIFIED = 1_000_000
+
+
+def main() -> None:
+    """Measure every shape and show the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
+    parser.add_argument("--largest", type=int, default=10_000_000, help="checkpoints in a file")
+    largest = parser.parse_args().largest
+    RESULTS.mkdir(exist_ok=True)
+    measured = list(_measured(largest))
+    for line in table(measured):
+        print(line)
+    path = RESULTS / "scale.json"
+    path.write_text(json.dumps(measured, indent=1) + "\n")
+    print(f"\nall figures: {os.path.relpath(path)}")
+
+
+def _measured(largest: int) -> Iterator[dict[str, Any]]:
+    for shape, sizes in SHAPES.items():
+        for threads, checkpoints in sizes:
+            if threads * checkpoints <= largest:
+                with tempfile.TemporaryDirectory(dir=RESULTS) as directory:
+                    figures = _measure(Path(directory) / "scale.db", threads, checkpoints)
+                    yield {"shape": shape, "threads": threads, "each": checkpoints, **figures}
+
+
+def _measure(path: Path, threads: int, checkpoints: int) -> dict[str, float]:
+    """One size. The state of what is restored is compared by its checksum, as always."""
+    from lastgood import BlockingClient
+    from lastgood.ids import show_id
+
+    begun = perf_counter()
+    bulk.fill(path, threads, checkpoints)
+    made = perf_counter() - begun
+    chosen = random.Random(1)
+    middle = bulk.thread_name((threads + 1) // 2)
+
+    def anywhere() -> str:
+        place = chosen.randint(1, threads), chosen.randint(1, checkpoints)
+        return show_id(bulk.checkpoint_id(*place))
+
+    with BlockingClient.sqlite(path) as client:
+        looks: dict[str, Callable[[], object]] = {
+            "restore": lambda: client.restore(anywhere()).state,
+            "latest": lambda: client.latest(agent_id=AGENT, session_id=middle),
+            "log": lambda: [header.seq for header in client.log(middle, limit=20)],
+            "listing": lambda: list(client.threads(limit=20)),
+            "save": lambda: client.save(AGENT, session_id=middle, execution_state={"n": 1}),
+        }
+        figures = {name: _each(look) for name, look in looks.items()}
+        figures["verify_s"] = _verified(client, threads * checkpoints)
+    return {**figures, "bytes": path.stat().st_size, "made_s": made}
+
+
+def _verified(client: Any, checkpoints: int) -> float:
+    if checkpoints > LARGEST_VERIFIED:
+        return 0.0
+    begun = perf_counter()
+    report = client.verify()
+    if not report.clean:
+        raise AssertionError(f"the store that was made is not clean: {report}")
+    return perf_counter() - begun
+
+
+def _each(look: Callable[[], object]) -> float:
+    times = []
+    for _ in range(LOOKS):
+        before = perf_counter()
+        look()
+        times.append(perf_counter() - before)
+    return median(times) * 1e3
+
+
+COLUMNS = {
+    "save": "save ms",
+    "restore": "restore ms",
+    "latest": "latest ms",
+    "log": "log ms",
+    "listing": "threads ms",
+    "verify_s": "verify s",
+    "bytes": "file MB",
+}
+
+
+def table(measured: list[dict[str, Any]]) -> Iterator[str]:
+    """Markdown, one table for each way to grow."""
+    for shape in dict.fromkeys(row["shape"] for row in measured):
+        yield f"\n**{shape}**\n"
+        yield "| threads | checkpoints each | " + " | ".join(COLUMNS.values()) + " |"
+        yield "|" + "---|" * (len(COLUMNS) + 2)
+        for row in measured:
+            if row["shape"] == shape:
+                cells = [_cell(name, row[name]) for name in COLUMNS]
+                yield f"| {row['threads']:,} | {row['each']:,} | " + " | ".join(cells) + " |"
+
+
+def _cell(name: str, value: float) -> str:
+    if name == "bytes":
+        return f"{value / 1e6:,.1f}"
+    if name == "verify_s":
+        return f"{value:.1f}" if value else "-"
+    return f"{value:.2f}"
+
+
+if __name__ == "__main__":
+    main()
