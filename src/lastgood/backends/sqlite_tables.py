@@ -69,13 +69,15 @@ _PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key 
 _PARTS_CHECKED = _PARTS.replace("data", "data, key, digest", 1)
 
 
+# Without the plus, which takes a column's type away, SQLite compares a key of the thread's table as
+# a number with columns that have no type, and then cannot use their indexes.
 _LINE = (
     f"SELECT {prefixed('t', ThreadRow)}, {prefixed('l', LaneRow)}, {prefixed('b', BranchRow)},"
     f" {prefixed('c', CheckpointRow)},"
     " (SELECT value FROM lastgood_meta WHERE name = 'newest')"
     " FROM lastgood_thread t"
-    " JOIN lastgood_lane l ON l.thread = t.thread AND l.agent = ?"
-    " JOIN lastgood_branch b ON b.thread = t.thread AND b.lane = l.number"
+    " JOIN lastgood_lane l ON l.thread = +t.thread AND l.agent = ?"
+    " JOIN lastgood_branch b ON b.thread = l.thread AND b.lane = l.number"
     " AND b.name = coalesce(?, l.current)"
     " JOIN lastgood_checkpoint c ON c.id = b.head AND c.key >> 32 = b.thread"
     " WHERE t.tenant = ? AND t.name = ?"
