@@ -32,7 +32,7 @@ from lastgood.errors import (
     SerializationError,
 )
 from lastgood.filling import Filling
-from lastgood.headers import header_of
+from lastgood.headers import checkpoint_of, header_of
 from lastgood.ids import new_id, read_id
 from lastgood.manifest import Spot, Stored
 from lastgood.model import (
@@ -321,10 +321,8 @@ class Core:
 
     def built(self, loaded: Loaded) -> Checkpoint:
         """A checkpoint with its state: on the caller's thread, for users' decoders run here."""
-        header = self.header(loaded.located)
-        values = {name: getattr(header, name) for name in Header.__dataclass_fields__}
         state = build_state(self.codec, loaded.stored.tree)
-        return Checkpoint(**values, execution_state=state, codec=self.codec)
+        return checkpoint_of(loaded.located, self.codec, state)
 
     def _verify(self, located: Located) -> None:
         if located.row.chained(located.agent) != located.row.digest:

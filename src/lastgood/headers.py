@@ -1,4 +1,4 @@
-"""From a stored row to the header that callers see, one field at a time, when it is asked for.
+"""From a stored row to what callers see of it, one field at a time, when it is asked for.
 
 A list shows a few fields of many checkpoints; what nobody looks at is not decoded and not hashed.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lastgood.backend import Located
-from lastgood.checkpoints import read_losses, read_mapping
+from lastgood.checkpoints import Checkpoint, read_losses, read_mapping
 from lastgood.codec import Codec
 from lastgood.ids import show_id
 from lastgood.model import SCHEMA_VERSION, Header, moment
@@ -60,3 +60,14 @@ _MADE: dict[str, Callable[[Source], object]] = {
 def header_of(located: Located, codec: Codec) -> Header:
     """The header of a checkpoint."""
     return Header.later(Source(located, codec).field)
+
+
+def checkpoint_of(located: Located, codec: Codec, state: object) -> Checkpoint:
+    """The checkpoint with its state; what needs users' decoders is decoded now."""
+    return Checkpoint.later(
+        Source(located, codec).field,
+        execution_state=state,
+        codec=codec,
+        agent_context=read_mapping(codec, located.row.context),
+        metadata=read_mapping(codec, located.row.metadata),
+    )

@@ -64,10 +64,12 @@ class Later:
     _source: Callable[[str], object]
 
     @classmethod
-    def later(cls, source: Callable[[str], object]) -> Self:
-        """One that asks `source` for each field by its name, once."""
+    def later(cls, source: Callable[[str], object], **known: object) -> Self:
+        """One that asks `source` for each field by its name, once; some are known already."""
         made = object.__new__(cls)
         object.__setattr__(made, "_source", source)
+        for name, value in known.items():
+            object.__setattr__(made, name, value)
         return made
 
     def __getattr__(self, name: str) -> Any:
