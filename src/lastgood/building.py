@@ -31,8 +31,7 @@ def build(codec: Codec, node: Node) -> object:
     if isinstance(node, Leaf):
         return codec.unpack(node.data)
     if isinstance(node, Fields):
-        content = [(codec.unpack(key), build(codec, c)) for key, c in node.children.items()]
-        return codec.join(node.kind, node.extra, content)
+        return codec.join(node.kind, node.extra, _items(codec, node.children))
     body = pages.joined(node.chunks) if node.chunks else b""
     if node.family in (Family.TEXT, Family.RAW):
         return codec.join(node.kind, node.extra, body)
@@ -55,6 +54,15 @@ def build_state(codec: Codec, node: Node) -> object:
     if opaques:
         name_places(value, "state")
     return value
+
+
+def _items(codec: Codec, children: dict[bytes, Node]) -> list[tuple[object, object]]:
+    """Keys and values; the keys and all that is small are decoded in one call."""
+    small = [child.data for child in children.values() if isinstance(child, Leaf)]
+    values = iter(codec.unpack_array(len(children) + len(small), b"".join([*children, *small])))
+    keys = [next(values) for _ in children]
+    nodes = zip(keys, children.values(), strict=True)
+    return [(k, next(values) if isinstance(c, Leaf) else build(codec, c)) for k, c in nodes]
 
 
 def _pairs(codec: Codec, node: Sequence, body: bytes) -> list[tuple[object, object]]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 from lastgood import pages
 from lastgood.manifest import Slot, Stored
 from lastgood.pages import Chunk, Cut
-from lastgood.tree import Extent, Fields, Node, Sequence
+from lastgood.tree import Extent, Fields, Node, Sequence, moved
 
 
 class Filling:
@@ -42,7 +41,7 @@ class Filling:
     def _filled(self, node: Node, ranges: Iterator[list[bytes]]) -> Node:
         if isinstance(node, Fields):
             below = {key: self._filled(child, ranges) for key, child in node.children.items()}
-            return replace(node, children=below)
+            return moved(node, children=below)
         if not isinstance(node, Sequence):
             return node
         base, rest = self._rest(node)
@@ -53,7 +52,7 @@ class Filling:
             running.update(data)
             chunks = _joined(chunks, Chunk(data, Cut(tuple(map(len, found)))), grows=bool(base))
         nested = tuple(self._filled(child, ranges) for child in node.nested)
-        return replace(node, chunks=chunks, running=running, nested=nested)
+        return moved(node, chunks=chunks, running=running, nested=nested)
 
     def _rest(self, node: Sequence) -> tuple[Sequence | None, list[Extent]]:
         """A sequence whose pages all stand at the front of this one, and what comes after them."""
