@@ -28,9 +28,9 @@ PACKAGE = "lastgood"
 LAYERS = {
     "values": "errors ids intervals model paths refs reports",
     "algorithms": """aligning arguments auditing building changes checkpoints codec commits
-        comparing diffing diffs editing edits filling integrity json_patch manifest measuring
-        move_rules pages part_audit patching placing removal_rules rows rules run_rules sharing
-        splitting summaries thread_rules tracing tree""",
+        comparing diffing diffs editing edits filling growing integrity json_patch manifest
+        measuring move_rules pages part_audit patching placing removal_rules rows rules run_rules
+        sharing splitting summaries thread_rules tracing tree""",
     "waist": "backend cache driver registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison core headers inspecting listing

@@ -1,4 +1,4 @@
-"""What a page of threads costs on SQLite: statements, counted by SQLite itself."""
+"""What looking costs on SQLite: statements, counted and explained by SQLite itself."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -104,3 +104,32 @@ def test_headers_take_the_same_statements_on_any_state(tmp_path: Path) -> None:
         costs.append(len(queries))
     client.close()
     assert costs[0] == costs[1]
+
+
+LOOKED_UP = ("l", "b", "c", "r", "lastgood_lane", "lastgood_branch", "lastgood_checkpoint")
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda client: client.latest(agent_id="b", session_id="thread 0007"),
+        lambda client: client.save("b", session_id="thread 0007", execution_state={"n": 1}),
+        lambda client: client.resolve("thread 0007/b@"),
+        lambda client: client.log("thread 0007", agent_id="b"),
+        lambda client: client.threads(limit=20),
+        lambda client: client.threads(limit=20, metadata={"odd": True}),
+    ],
+    ids=["latest", "save", "resolve", "log", "threads", "threads by metadata"],
+)
+def test_nothing_is_looked_up_by_going_through_a_table(crowd: Path, look: Any) -> None:
+    client, statements = opened(crowd)
+    with statements.counted() as queries:
+        look(client)
+    client.close()
+    assert queries
+    other = sqlite3.connect(crowd)
+    for query in queries:
+        for *_, step in other.execute(f"EXPLAIN QUERY PLAN {query}"):
+            how, table, *_ = step.split()
+            assert how != "SCAN" or table not in LOOKED_UP, query
+    other.close()

@@ -6,7 +6,7 @@ a list inside a tree, at the cost of what is appended wherever the path leads th
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
+from collections.abc import Callable, MutableSequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,35 +26,57 @@ from lastgood.splitting import Addition, Path, appended, split
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
 
-def build(codec: Codec, node: Node) -> object:
+def decoded(codec: Codec, node: Sequence) -> list[object]:
+    """The elements of a sequence, with a token in place of each that is a node itself."""
+    return codec.unpack_array(node.count, pages.joined(node.chunks))
+
+
+Elements = Callable[[Codec, Sequence], list[object]]
+"""How the elements of a list are made; they become part of the value that is built."""
+
+
+def build(codec: Codec, node: Node, elements: Elements = decoded) -> object:
     """The value of a tree."""
     if isinstance(node, Leaf):
         return codec.unpack(node.data)
     if isinstance(node, Fields):
-        content = [(codec.unpack(key), build(codec, c)) for key, c in node.children.items()]
-        return codec.join(node.kind, node.extra, content)
-    body = pages.joined(node.chunks) if node.chunks else b""
+        return codec.join(node.kind, node.extra, _items(codec, node.children, elements))
+    children = iter([build(codec, child, elements) for child in node.nested])
+    if node.family is Family.ARRAY:
+        found = elements(codec, node)
+        if node.nested:
+            found = [next(children) if type(e) is Nested else e for e in found]
+        return codec.join(node.kind, node.extra, found)
+    body = pages.joined(node.chunks)
     if node.family in (Family.TEXT, Family.RAW):
         return codec.join(node.kind, node.extra, body)
-    children = iter([build(codec, child) for child in node.nested])
-    if node.family is Family.ARRAY:
-        elements = codec.unpack_array(node.count, body)
-        if node.nested:
-            elements = [next(children) if type(e) is Nested else e for e in elements]
-        return codec.join(node.kind, node.extra, elements)
     pairs = _pairs(codec, node, body)
     if node.nested:
         pairs = [(k, next(children) if type(v) is Nested else v) for k, v in pairs]
     return codec.join(node.kind, node.extra, pairs)
 
 
-def build_state(codec: Codec, node: Node) -> object:
+def build_state(codec: Codec, node: Node, elements: Elements = decoded) -> object:
     """The value of a whole state; what this process lacks the class of knows its place in it."""
     with noticing() as opaques:
-        value = build(codec, node)
+        value = build(codec, node, elements)
     if opaques:
         name_places(value, "state")
     return value
+
+
+def _items(
+    codec: Codec, children: dict[bytes, Node], elements: Elements
+) -> list[tuple[object, object]]:
+    """Keys and values; the keys and all that is small are decoded in one call."""
+    small = [child.data for child in children.values() if isinstance(child, Leaf)]
+    values = iter(codec.unpack_array(len(children) + len(small), b"".join([*children, *small])))
+    keys = [next(values) for _ in children]
+    nodes = zip(keys, children.values(), strict=True)
+    return [
+        (key, next(values) if isinstance(node, Leaf) else build(codec, node, elements))
+        for key, node in nodes
+    ]
 
 
 def _pairs(codec: Codec, node: Sequence, body: bytes) -> list[tuple[object, object]]:

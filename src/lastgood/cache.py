@@ -44,6 +44,8 @@ class TreeCache:
 
     def put(self, id: bytes, stored: Stored, *, instead_of: bytes = b"") -> None:
         """Keep a tree; a child takes the place of its parent, whose memory it mostly shares."""
+        if not self.limit:
+            return
         self._drop(instead_of)
         self._drop(id)
         entry = Entry(stored, stored.tree.size + 1024)

@@ -196,7 +196,7 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting):
             limit=arguments.limit(limit),
         )
         found = await self._driver.run(operations.timeline(self._core, listing))
-        return [self._core.built(loaded) for loaded in found]
+        return self._core.built_line(found)
 
     async def expire(self, ref: str) -> bool:
         """Remove a checkpoint now; False if it is not there. Its neighbours stay."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lastgood import manifest, tree
 from lastgood.backend import Backend, Extents, Located
-from lastgood.building import build_state
+from lastgood.building import Elements, build_state, decoded
 from lastgood.cache import TreeCache
 from lastgood.checkpoints import (
     Checkpoint,
@@ -32,7 +32,8 @@ from lastgood.errors import (
     SerializationError,
 )
 from lastgood.filling import Filling
-from lastgood.headers import header_of
+from lastgood.growing import Growing
+from lastgood.headers import checkpoint_of, header_of
 from lastgood.ids import new_id, read_id
 from lastgood.manifest import Spot, Stored
 from lastgood.model import (
@@ -319,12 +320,15 @@ class Core:
             self._verify(located)
         return Loaded(located, stored)
 
-    def built(self, loaded: Loaded) -> Checkpoint:
+    def built(self, loaded: Loaded, elements: Elements = decoded) -> Checkpoint:
         """A checkpoint with its state: on the caller's thread, for users' decoders run here."""
-        header = self.header(loaded.located)
-        values = {name: getattr(header, name) for name in Header.__dataclass_fields__}
-        state = build_state(self.codec, loaded.stored.tree)
-        return Checkpoint(**values, execution_state=state, codec=self.codec)
+        state = build_state(self.codec, loaded.stored.tree, elements)
+        return checkpoint_of(loaded.located, self.codec, state)
+
+    def built_line(self, newest_first: list[Loaded]) -> list[Checkpoint]:
+        """The same for checkpoints of which each grew out of the next."""
+        growing = Growing()
+        return [self.built(loaded, growing) for loaded in newest_first[::-1]][::-1]
 
     def _verify(self, located: Located) -> None:
         if located.row.chained(located.agent) != located.row.digest:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 from lastgood import pages
 from lastgood.manifest import Slot, Stored
 from lastgood.pages import Chunk, Cut
-from lastgood.tree import Extent, Fields, Node, Sequence
+from lastgood.tree import Extent, Fields, Leaf, Node, Sequence, moved
+
+Rest = tuple[Sequence | None, list[Extent]]
 
 
 class Filling:
@@ -24,6 +25,7 @@ class Filling:
         self._slots = slots
         self._near_slots = near.slots if near else ()
         self._near = {self._start(base): base for base in _sequences(near.tree)} if near else {}
+        self._plan = [self._rest(each) for each in _sequences(node)]
 
     def _start(self, node: Sequence) -> tuple[int, int]:
         first = node.places[0] if node.places else None
@@ -33,29 +35,13 @@ class Filling:
 
     def wanted(self) -> list[Extent]:
         """The ranges to read."""
-        return [place for node in _sequences(self._node) for place in self._rest(node)[1]]
+        return [place for _, rest in self._plan for place in rest]
 
     def filled(self, ranges: Iterator[list[bytes]]) -> Node:
         """The tree with its pages."""
-        return self._filled(self._node, ranges)
+        return _filled(self._node, iter(self._plan), ranges)
 
-    def _filled(self, node: Node, ranges: Iterator[list[bytes]]) -> Node:
-        if isinstance(node, Fields):
-            below = {key: self._filled(child, ranges) for key, child in node.children.items()}
-            return replace(node, children=below)
-        if not isinstance(node, Sequence):
-            return node
-        base, rest = self._rest(node)
-        chunks = base.chunks if base else ()
-        running = base.running.copy() if base else hashlib.sha256()
-        for found in (next(ranges) for _ in rest):
-            data = b"".join(found)
-            running.update(data)
-            chunks = _joined(chunks, Chunk(data, Cut(tuple(map(len, found)))), grows=bool(base))
-        nested = tuple(self._filled(child, ranges) for child in node.nested)
-        return replace(node, chunks=chunks, running=running, nested=nested)
-
-    def _rest(self, node: Sequence) -> tuple[Sequence | None, list[Extent]]:
+    def _rest(self, node: Sequence) -> Rest:
         """A sequence whose pages all stand at the front of this one, and what comes after them."""
         places = [place for place in node.places if isinstance(place, Extent)]
         if not places:
@@ -63,6 +49,24 @@ class Filling:
         base = self._near.get((self._slots[places[0].slot].stream, places[0].first))
         after = _after(base, self._near_slots, places, self._slots) if base else None
         return (None, places) if after is None else (base, after)
+
+
+def _filled(node: Node, plan: Iterator[Rest], ranges: Iterator[list[bytes]]) -> Node:
+    if isinstance(node, Leaf):
+        return node
+    if isinstance(node, Fields):
+        below = {key: _filled(child, plan, ranges) for key, child in node.children.items()}
+        return moved(node, children=below)
+    base, rest = next(plan)
+    chunks = base.chunks if base else ()
+    running = base.running.copy() if base else hashlib.sha256()
+    for _ in rest:
+        found = next(ranges)
+        data = b"".join(found)
+        running.update(data)
+        chunks = _joined(chunks, Chunk(data, Cut(tuple(map(len, found)))), grows=bool(base))
+    nested = tuple([_filled(child, plan, ranges) for child in node.nested])
+    return moved(node, chunks=chunks, running=running, nested=nested)
 
 
 def _joined(chunks: tuple[Chunk, ...], chunk: Chunk, *, grows: bool) -> tuple[Chunk, ...]:

@@ -1,4 +1,4 @@
-"""From a stored row to the header that callers see, one field at a time, when it is asked for.
+"""From a stored row to what callers see of it, one field at a time, when it is asked for.
 
 A list shows a few fields of many checkpoints; what nobody looks at is not decoded and not hashed.
 """
@@ -6,57 +6,64 @@ A list shows a few fields of many checkpoints; what nobody looks at is not decod
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
 
 from lastgood.backend import Located
-from lastgood.checkpoints import read_losses, read_mapping
+from lastgood.checkpoints import Checkpoint, read_losses, read_mapping
 from lastgood.codec import Codec
 from lastgood.ids import show_id
 from lastgood.model import SCHEMA_VERSION, Header, moment
 
 
-class Source(NamedTuple):
-    """What a header is made from."""
-
-    located: Located
-    codec: Codec
-
-    def field(self, name: str) -> object:
-        """The value of one field."""
-        made = _MADE.get(name)
-        return getattr(self.located.row, name) if made is None else made(self)
+def _field(located: Located, codec: Codec, name: str) -> object:
+    """The value of one field."""
+    made = _MADE.get(name)
+    return getattr(located.row, name) if made is None else made(located, codec)
 
 
-def _expiry(source: Source) -> object:
-    expires_at = source.located.row.expires_at
+def _expiry(located: Located, _: Codec) -> object:
+    expires_at = located.row.expires_at
     return None if expires_at is None else moment(expires_at)
 
 
-def _parent(source: Source) -> str | None:
-    parent = source.located.row.parent
+def _parent(located: Located, _: Codec) -> str | None:
+    parent = located.row.parent
     return show_id(parent) if parent else None
 
 
-_MADE: dict[str, Callable[[Source], object]] = {
-    "checkpoint_id": lambda source: source.located.row.label,
-    "agent_id": lambda source: source.located.agent,
-    "session_id": lambda source: source.located.session,
+_MADE: dict[str, Callable[[Located, Codec], object]] = {
+    "checkpoint_id": lambda located, _: located.row.label,
+    "agent_id": lambda located, _: located.agent,
+    "session_id": lambda located, _: located.session,
     "parent_id": _parent,
-    "schema_version": lambda _: SCHEMA_VERSION,
-    "step_index": lambda source: source.located.row.step,
-    "agent_context": lambda source: read_mapping(source.codec, source.located.row.context),
-    "metadata": lambda source: read_mapping(source.codec, source.located.row.metadata),
-    "created_at": lambda source: moment(source.located.row.created_at),
-    "ttl_seconds": lambda source: source.located.row.ttl,
+    "schema_version": lambda *_: SCHEMA_VERSION,
+    "step_index": lambda located, _: located.row.step,
+    "agent_context": lambda located, codec: read_mapping(codec, located.row.context),
+    "metadata": lambda located, codec: read_mapping(codec, located.row.metadata),
+    "created_at": lambda located, _: moment(located.row.created_at),
+    "ttl_seconds": lambda located, _: located.row.ttl,
     "expires_at": _expiry,
-    "checksum": lambda source: source.located.row.checksum(source.located.agent).hex(),
-    "handoff_target": lambda source: source.located.row.target,
-    "handoff_schema": lambda source: source.located.row.schema,
-    "digest": lambda source: source.located.row.digest.hex(),
-    "losses": lambda source: read_losses(source.located.row.losses),
+    "checksum": lambda located, _: located.row.checksum(located.agent).hex(),
+    "handoff_target": lambda located, _: located.row.target,
+    "handoff_schema": lambda located, _: located.row.schema,
+    "digest": lambda located, _: located.row.digest.hex(),
+    "losses": lambda located, _: read_losses(located.row.losses),
 }
 
 
 def header_of(located: Located, codec: Codec) -> Header:
-    """The header of a checkpoint."""
-    return Header.later(Source(located, codec).field)
+    """The header of a checkpoint; what every list shows is there at once."""
+    row = located.row
+    source = partial(_field, located, codec)
+    return Header.later(source, seq=row.seq, step_name=row.step_name)
+
+
+def checkpoint_of(located: Located, codec: Codec, state: object) -> Checkpoint:
+    """The checkpoint with its state; what needs users' decoders is decoded now."""
+    return Checkpoint.later(
+        partial(_field, located, codec),
+        execution_state=state,
+        codec=codec,
+        agent_context=read_mapping(codec, located.row.context),
+        metadata=read_mapping(codec, located.row.metadata),
+    )

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import ormsgpack
 
 from lastgood import pages
-from lastgood.codec import LIST, Family, Shape, array_header, skip
+from lastgood.codec import LIST, Family, Shape, array_header
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.pages import SLICE
 from lastgood.splitting import INLINE, from_elements
@@ -306,11 +306,12 @@ def read_records(data: bytes) -> Node:
 
 
 def _split_records(data: bytes) -> Iterator[Record]:
-    offset = 0
+    """Records one by one. To spell one again is the quickest way to learn where it ends."""
+    view, offset = memoryview(data), 0
     while offset < len(data):
-        end = skip(data, offset)
-        yield ormsgpack.unpackb(data[offset:end])
-        offset = end
+        record = ormsgpack.unpackb(view[offset:])
+        yield record
+        offset += len(ormsgpack.packb(record))
 
 
 def _node(records: Iterator[Record]) -> Node:

@@ -57,6 +57,10 @@ class Loss:
     reason: str
 
 
+_set = object.__setattr__
+"""For values that are frozen to everybody else."""
+
+
 class Later:
     """A value object whose fields may be computed when they are first asked for."""
 
@@ -64,17 +68,19 @@ class Later:
     _source: Callable[[str], object]
 
     @classmethod
-    def later(cls, source: Callable[[str], object]) -> Self:
-        """One that asks `source` for each field by its name, once."""
+    def later(cls, source: Callable[[str], object], **known: object) -> Self:
+        """One that asks `source` for each field by its name, once; some are known already."""
         made = object.__new__(cls)
-        object.__setattr__(made, "_source", source)
+        _set(made, "_source", source)
+        for name, value in known.items():
+            _set(made, name, value)
         return made
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in type(self).__dataclass_fields__:  # type: ignore[attr-defined]
+        if name not in type(self).__dataclass_fields__:  # type: ignore[attr-defined]
             raise AttributeError(f"a {type(self).__name__} has no {name!r}", name=name, obj=self)
         value = self._source(name)
-        object.__setattr__(self, name, value)
+        _set(self, name, value)
         return value
 
 
@@ -250,15 +256,18 @@ class Bisection:
         return f"{text} But it does not flip once: it changes at {places}."
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def moment(micros: int) -> datetime:
     """Turn stored microseconds since 1970 into an aware datetime."""
-    return datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
+    return _EPOCH + timedelta(microseconds=micros)
 
 
 def micros(when: datetime) -> int:
     """The inverse of `moment`; a naive time is taken as UTC."""
     aware = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
 def check_step(index: int | None) -> int | None:

@@ -94,6 +94,17 @@ def joined(chunks: Sequence[Chunk]) -> bytes:
     return chunks[0].data if len(chunks) == 1 else b"".join(chunk.data for chunk in chunks)
 
 
+def after(base: Sequence[Chunk], chunks: Sequence[Chunk]) -> bytes | None:
+    """What comes after a base that these chunks were `grown` from; None if they were not."""
+    last = len(base) - 1
+    if not 0 <= last < len(chunks) or tuple(base[:last]) != tuple(chunks[:last]):
+        return None
+    end = base[last].data
+    if not chunks[last].data.startswith(end):
+        return None
+    return b"".join([chunks[last].data[len(end) :], *[chunk.data for chunk in chunks[last + 1 :]]])
+
+
 def cut_of(chunks: Sequence[Chunk]) -> Cut:
     """How the whole body is cut."""
     if len(chunks) == 1:

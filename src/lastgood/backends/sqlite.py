@@ -144,16 +144,19 @@ class SqliteBackend(Backend, forking.Forkable):
 
     def _read(self, work: Callable[[SqliteTables], T]) -> T:
         """Run reads in one transaction, so that they see one moment."""
-        with self._translating():
-            return self._connections.read(lambda connection: self._at_one_moment(connection, work))
 
-    def _at_one_moment(self, connection: Any, work: Callable[[SqliteTables], T]) -> T:
+        def at_one_moment(connection: Any) -> T:
+            try:
+                connection.execute("BEGIN")
+                return work(SqliteTables(connection, self.now()))
+            finally:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
+
         try:
-            connection.execute("BEGIN")
-            return work(SqliteTables(connection, self.now()))
-        finally:
-            if connection.in_transaction:
-                connection.execute("COMMIT")
+            return self._connections.read(at_one_moment)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise translated(error, self.path) from error
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

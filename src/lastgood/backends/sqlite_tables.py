@@ -69,13 +69,15 @@ _PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key 
 _PARTS_CHECKED = _PARTS.replace("data", "data, key, digest", 1)
 
 
+# Without the plus, which takes a column's type away, SQLite compares a key of the thread's table as
+# a number with columns that have no type, and then cannot use their indexes.
 _LINE = (
     f"SELECT {prefixed('t', ThreadRow)}, {prefixed('l', LaneRow)}, {prefixed('b', BranchRow)},"
     f" {prefixed('c', CheckpointRow)},"
     " (SELECT value FROM lastgood_meta WHERE name = 'newest')"
     " FROM lastgood_thread t"
-    " JOIN lastgood_lane l ON l.thread = t.thread AND l.agent = ?"
-    " JOIN lastgood_branch b ON b.thread = t.thread AND b.lane = l.number"
+    " JOIN lastgood_lane l ON l.thread = +t.thread AND l.agent = ?"
+    " JOIN lastgood_branch b ON b.thread = l.thread AND b.lane = l.number"
     " AND b.name = coalesce(?, l.current)"
     " JOIN lastgood_checkpoint c ON c.id = b.head AND c.key >> 32 = b.thread"
     " WHERE t.tenant = ? AND t.name = ?"
@@ -83,6 +85,14 @@ _LINE = (
 _LANE_AT = len(COLUMNS[ThreadRow])
 _BRANCH_AT = _LANE_AT + len(COLUMNS[LaneRow])
 _HEAD_AT = _BRANCH_AT + len(COLUMNS[BranchRow])
+_BY_ID = (
+    f"SELECT {prefixed('t', ThreadRow)}, {prefixed('l', LaneRow)}, {prefixed('c', CheckpointRow)},"
+    " (SELECT value FROM lastgood_meta WHERE name = 'newest')"
+    " FROM lastgood_checkpoint c"
+    " JOIN lastgood_thread t ON t.thread = c.key >> 32"
+    " JOIN lastgood_lane l ON l.thread = c.key >> 32 AND l.number = c.lane"
+    " WHERE c.id = ? AND t.tenant = ?"
+)
 
 
 class SqliteTables(ThreadLists):
@@ -111,17 +121,20 @@ class SqliteTables(ThreadLists):
         if found is None:
             return super().line(scope)
         self._stamp = found[-1]
-        return Line(
-            unsealed(ThreadRow, found[:_LANE_AT]),
-            unsealed(LaneRow, found[_LANE_AT:_BRANCH_AT]),
-            unsealed(BranchRow, found[_BRANCH_AT:_HEAD_AT]),
-            unsealed(CheckpointRow, found[_HEAD_AT:-1]),
-        )
+        thread = unsealed(ThreadRow, found[:_LANE_AT])
+        lane = unsealed(LaneRow, found[_LANE_AT:_BRANCH_AT])
+        branch = unsealed(BranchRow, found[_BRANCH_AT:_HEAD_AT])
+        head = unsealed(CheckpointRow, found[_HEAD_AT:-1])
+        _led_to(thread[1:3], (scope.tenant, scope.thread), "threads")
+        _led_to(head.id, branch.head, "checkpoints")
+        return Line(thread, lane, branch, head)
 
     def thread(self, tenant: str, name: str) -> ThreadRow | None:
         row = self.one(ThreadRow, _THREAD, tenant, name)
         if row is None and self.one(ThreadRow, _THREAD_AGAIN, tenant, name) is not None:
             raise CheckpointIntegrityError(f"the index of threads is damaged near {name!r}.")
+        if row is not None:
+            _led_to(row[1:3], (tenant, name), "threads")
         return row
 
     def thread_by_key(self, key: int) -> ThreadRow | None:
@@ -141,7 +154,10 @@ class SqliteTables(ThreadLists):
         return self.all(BranchRow, _BRANCHES, thread)
 
     def checkpoint(self, thread: int, id: bytes) -> CheckpointRow | None:
-        return self.one(CheckpointRow, _CHECKPOINT, id, thread)
+        row = self.one(CheckpointRow, _CHECKPOINT, id, thread)
+        if row is not None:
+            _led_to(row.id, id, "checkpoints")
+        return row
 
     def checkpoints(self, id: bytes) -> list[CheckpointRow]:
         return self.all(CheckpointRow, f"{SELECT_CHECKPOINT} id = ?", id)
@@ -200,6 +216,17 @@ class SqliteTables(ThreadLists):
             self._confirm_absent(missing)
         return found
 
+    def by_id(self, tenant: str, id: bytes) -> Located | None:
+        """In one query when all of it is there, which is the usual case; else step by step."""
+        found = self.connection.execute(_BY_ID, (id, tenant)).fetchone()
+        if found is None:
+            return super().by_id(tenant, id)
+        self._stamp = found[-1]
+        thread = unsealed(ThreadRow, found[:_LANE_AT])
+        lane = unsealed(LaneRow, found[_LANE_AT:_BRANCH_AT])
+        row = unsealed(CheckpointRow, found[_BRANCH_AT:-1])
+        return Located(row, thread.name, lane.agent, row.expired(self.now_in(thread)))
+
     def _small(self) -> bool:
         """Whether the file is small enough to be read through where that makes an answer sure."""
         pages = self.connection.execute("PRAGMA page_count").fetchone()[0]
@@ -257,3 +284,9 @@ class SqliteTables(ThreadLists):
                 rows = self.connection.execute(_PARTS, values).fetchall()
             found.append([row[0] for row in rows if type(row[0]) is bytes])
         return found
+
+
+def _led_to(found: object, wanted: object, what: str) -> None:
+    """A damaged index may lead to another row, which is intact itself."""
+    if found != wanted:
+        raise CheckpointIntegrityError(f"the index of {what} is damaged.")

@@ -53,7 +53,7 @@ def _page(sort: Sort, *, newest: bool) -> str:
         f"SELECT {columns}, (SELECT value FROM lastgood_meta WHERE name = 'newest'),"
         " (SELECT max(thread) FROM lastgood_thread)"
         f" FROM lastgood_thread t {index}"
-        f" LEFT JOIN lastgood_run r ON r.thread = t.thread AND r.number = t.runs{join}"
+        f" LEFT JOIN lastgood_run r ON r.thread = +t.thread AND r.number = t.runs{join}"
         f" WHERE t.tenant = ? AND t.state = ? AND {beyond} ORDER BY {order} LIMIT ?"
     )
 

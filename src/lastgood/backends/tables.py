@@ -8,7 +8,7 @@ integrity error, never an absence.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
 from lastgood.backend import Listing
@@ -207,14 +207,24 @@ class Tables(ABC):
             )
         return row
 
-    def of_tenant(self, id: bytes, tenant: str) -> CheckpointRow | None:
+    def owned(self, id: bytes, tenant: str) -> tuple[CheckpointRow, ThreadRow] | None:
+        """A checkpoint of a tenant by its id, and its thread."""
         for row in self.checkpoints(id):
-            owner = self.thread_by_key(row.thread)
-            if owner is None:
-                raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
+            owner = self.owner(row)
             if owner.tenant == tenant:
-                return row
+                return row, owner
         return None
+
+    def owner(self, row: CheckpointRow) -> ThreadRow:
+        """The thread of a checkpoint."""
+        thread = self.thread_by_key(row.thread)
+        if thread is None:
+            raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
+        return thread
+
+    def of_tenant(self, id: bytes, tenant: str) -> CheckpointRow | None:
+        found = self.owned(id, tenant)
+        return found[0] if found else None
 
     def nearest_live(self, row: CheckpointRow | None, now: int) -> CheckpointRow | None:
         """The row, or its nearest ancestor in the lane that is not over its time."""
@@ -246,10 +256,10 @@ class Tables(ABC):
         return tuple((b, before) for b in self.audited_branches(thread) if b.head == id)
 
     def _agents(
-        self, thread: ThreadRow, lane: LaneRow | None, rows: Iterable[CheckpointRow]
+        self, thread: ThreadRow, lane: LaneRow | None, rows: Collection[CheckpointRow]
     ) -> dict[int, str]:
         known = {lane.number: lane.agent} if lane else {}
-        if {row.lane for row in rows if row.thread == thread.thread} <= known.keys():
+        if not rows or {row.lane for row in rows if row.thread == thread.thread} <= known.keys():
             return known
         return {row.number: row.agent for row in self.lanes(thread.thread)}
 

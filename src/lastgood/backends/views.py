@@ -40,9 +40,13 @@ class Views(Tables):
 
     def find(self, tenant: str, ids: Iterable[bytes]) -> dict[bytes, Located]:
         """Checkpoints of a tenant by id."""
-        rows = [row for id in ids if (row := self.of_tenant(id, tenant))]
-        names = _Names(self)
-        return {row.id: names.located(row) for row in rows}
+        found = [each for id in ids if (each := self.by_id(tenant, id))]
+        return {each.row.id: each for each in found}
+
+    def by_id(self, tenant: str, id: bytes) -> Located | None:
+        """A checkpoint of a tenant."""
+        owned = self.owned(id, tenant)
+        return _Names(self, owned[1]).located(owned[0]) if owned else None
 
     def history(self, tenant: str, listing: Listing) -> list[Located]:
         """Live checkpoints of a thread; complete, or an error."""
@@ -61,7 +65,7 @@ class Views(Tables):
                 raise CheckpointIntegrityError(
                     f"checkpoint {row.label} is missing from the history of {thread.name!r}."
                 )
-        names = _Names(self)
+        names = _Names(self, thread)
         return [names.located(row) for row in rows]
 
     def _not_listed(
@@ -178,13 +182,15 @@ class Views(Tables):
         row = self.checkpoint_at(thread.thread, seq)
         if row is None and thread.checkpoints <= COUNTED:
             self._audited_seqs(thread)
-        return None if row is None else _Names(self).located(row)
+        return None if row is None else _Names(self, thread).located(row)
 
     def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
         """A checkpoint and what it follows, newest first; over lanes, past what was removed."""
-        start = self.find(tenant, [id]).get(id)
-        row = start.row if start else None
-        names, found = _Names(self), list[Located]()
+        start, found = self.find(tenant, [id]).get(id), list[Located]()
+        if start is None:
+            return found
+        row: CheckpointRow | None = start.row
+        names = _Names(self, self.owner(start.row))
         while row is not None and len(found) < limit:
             found.append(names.located(row))
             row = self.followed(row)
@@ -192,28 +198,21 @@ class Views(Tables):
 
 
 class _Names:
-    """Thread and agent names for rows, each thread looked up once."""
+    """Thread and agent names for the rows of one thread."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._known: dict[int, tuple[str, dict[int, str], int]] = {}
+    def __init__(self, tables: Tables, thread: ThreadRow) -> None:
+        self._name, self._now = thread.name, tables.now_in(thread)
+        lanes = (intact(LaneRow, each) for each in tables.lane_columns(thread.thread))
+        # A damaged lane hurts its own checkpoints, not those of the others.
+        self._agents = {lane.number: lane.agent for lane in lanes if lane}
 
     def located(self, row: CheckpointRow) -> Located:
-        if row.thread not in self._known:
-            thread = self._tables.thread_by_key(row.thread)
-            if thread is None:
-                raise CheckpointIntegrityError(f"the thread of checkpoint {row.label} is missing.")
-            columns = self._tables.lane_columns(row.thread)
-            lanes = (intact(LaneRow, each) for each in columns)
-            # A damaged lane hurts its own checkpoints, not those of the others.
-            agents = {lane.number: lane.agent for lane in lanes if lane}
-            self._known[row.thread] = thread.name, agents, self._tables.now_in(thread)
-        name, agents, now = self._known[row.thread]
-        if row.lane not in agents:
+        agent = self._agents.get(row.lane)
+        if agent is None:
             raise CheckpointIntegrityError(
                 f"the lane of checkpoint {row.label} is missing or damaged."
             )
-        return Located(row, name, agents[row.lane], row.expired(now))
+        return Located(row, self._name, agent, row.expired(self._now))
 
 
 def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> bool:
