@@ -48,9 +48,11 @@ class _Model:
         from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow, unsealed
 
         self._connection = connection
-        kinds = (ThreadRow, LaneRow, BranchRow)
-        rows = [unsealed(k, connection.execute(select(k, "1")).fetchone()) for k in kinds]
-        self._thread, self._lane, self._branch = rows
+
+        def only(kind: type[Any]) -> Any:
+            return unsealed(kind, connection.execute(select(kind, "1")).fetchone())
+
+        self._thread, self._lane, self._branch = map(only, (ThreadRow, LaneRow, BranchRow))
         found = connection.execute(f"{SELECT_CHECKPOINT} 1").fetchone()
         self._checkpoint = unsealed(CheckpointRow, found)
 

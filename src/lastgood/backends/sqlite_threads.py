@@ -18,7 +18,7 @@ from lastgood.backends.views import Lifetimes, Listed, Views
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.rows import LIVE, CheckpointRow, LaneRow, R, RunRow, ThreadRow, unsealed
 
-FEW = 1024
+FEW = 256
 """With keys up to this the whole table of threads is looked at."""
 VARIABLES = 500
 """How many values one statement takes; older SQLite stops at 999."""
