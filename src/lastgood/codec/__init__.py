@@ -8,7 +8,7 @@ cannot come back as it was is refused with its path, not changed.
 
 from lastgood.codec.codec import Codec
 from lastgood.codec.containers import SETS
-from lastgood.codec.encoder import ROW, Encoder
+from lastgood.codec.encoder import Encoder
 from lastgood.codec.kinds import (
     DROPPED,
     FORMAT,
@@ -22,6 +22,7 @@ from lastgood.codec.kinds import (
 )
 from lastgood.codec.levels import closed, opened, split_values
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
+from lastgood.codec.native import ROW
 from lastgood.codec.opaque import Opaque, name_places, noticing
 from lastgood.codec.registry import Registry, register
 from lastgood.model import Loss

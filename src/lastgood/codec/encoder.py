@@ -17,7 +17,7 @@ from lastgood.codec.containers import SETS
 from lastgood.codec.decoder import Decoder
 from lastgood.codec.kinds import DROPPED, Dropped, Family, Number, Shape, paired
 from lastgood.codec.msgpack import skip
-from lastgood.codec.native import PLAIN, Inspection, Native
+from lastgood.codec.native import PLAIN, ROW, Inspection, Native
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry
 from lastgood.codec.walk import Item, Walker, plain_keys
@@ -26,9 +26,6 @@ from lastgood.model import Loss
 from lastgood.paths import Steps
 
 Policy = Literal["raise", "drop"]
-
-ROW = 32
-"""Elements that are packed in one call where only their bytes matter; more bring nothing."""
 
 
 class Encoder:

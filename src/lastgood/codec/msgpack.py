@@ -82,13 +82,25 @@ def array(parts: list[bytes]) -> bytes:
 _FIXED_EXT = {1: 0xD4, 2: 0xD5, 4: 0xD6, 8: 0xD7, 16: 0xD8}
 
 
+def ext_header(code: int, size: int) -> bytes:
+    """What stands in front of the payload of an ext."""
+    if size in _FIXED_EXT:
+        return bytes((_FIXED_EXT[size], code))
+    width = 0 if size < 1 << 8 else 1 if size < 1 << 16 else 2
+    return bytes((0xC7 + width,)) + size.to_bytes(1 << width, "big") + bytes((code,))
+
+
 def ext(code: int, payload: bytes) -> bytes:
     """An ext value, as `ormsgpack` writes `Ext(code, payload)`."""
-    size = len(payload)
-    if size in _FIXED_EXT:
-        return bytes((_FIXED_EXT[size], code)) + payload
-    width = 0 if size < 1 << 8 else 1 if size < 1 << 16 else 2
-    return bytes((0xC7 + width,)) + size.to_bytes(1 << width, "big") + bytes((code,)) + payload
+    return ext_header(code, len(payload)) + payload
+
+
+def packed_once(value: list[object]) -> ormsgpack.Fragment | list[object]:
+    """A list that is part of many values, ready to be copied into them; itself if it cannot be."""
+    try:
+        return ormsgpack.Fragment(ormsgpack.packb(value, option=OPTIONS))
+    except TypeError:
+        return value
 
 
 def skip(data: bytes, offset: int) -> int:

@@ -11,15 +11,17 @@ say, which is data of the very process that wrote it and runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from operator import add
 from typing import Any, NamedTuple
 
 import ormsgpack
 from ormsgpack import Ext, packb
 
 from lastgood.codec.containers import SETS
-from lastgood.codec.kinds import Kind
-from lastgood.codec.msgpack import OPTIONS, array, array_header, deeper_than
+from lastgood.codec.kinds import Kind, Number
+from lastgood.codec.msgpack import OPTIONS, array, array_header, deeper_than, ext_header
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry
 
@@ -31,6 +33,28 @@ CHECKED_LEVEL = 2
 _FOREIGN = frozenset({bytearray, memoryview, Ext, ormsgpack.Fragment})
 _BINARY = frozenset({bytes, bytearray, memoryview})
 _NATIVE = frozenset({list, dict})
+_MAX_HEADERS = 4096
+_TELLING = _FOREIGN | _BINARY | _NATIVE
+
+ROW = 32
+"""Elements that are packed in one call where only their bytes matter; more bring nothing."""
+
+
+_MARK_BYTES = b"\xd8\x7f" + bytes(secrets.choice(range(0xFB, 0x100)) for _ in range(16))
+_MARK: Any = ormsgpack.Fragment(_MARK_BYTES)
+
+
+class _Headers(dict[int, bytes]):
+    """Size -> the ext header of a record of so many bytes."""
+
+    def __missing__(self, size: int) -> bytes:
+        if len(self) > _MAX_HEADERS:
+            self.clear()
+        header = self[size] = ext_header(Number.RECORD, size)
+        return header
+
+
+_RECORD_HEADERS = _Headers()
 
 
 class Inspection(NamedTuple):
@@ -55,12 +79,15 @@ class Native:
         self._registry = registry
         self._strict = strict_types
         self._kinds = registry.kinds(strict=strict_types)
+        self._takers = _Takers(self._kinds)
         self._max_depth = max_depth
 
     def pack(self, value: object) -> bytes | None:
         """The bytes of a value, or None when it must be walked."""
         if type(value) in _FOREIGN:
             return None
+        if type(value) is list and len(value) > ROW:
+            return self._pack_long(value)
         try:
             data = packb(value, default=self._hook, option=OPTIONS)
         except TypeError:
@@ -68,8 +95,23 @@ class Native:
             return None
         return None if _may_hide(data) and _hides([value]) else data
 
+    def _pack_long(self, values: list[object]) -> bytes | None:
+        """A list row by row: a single growing buffer of its size would be new memory each time."""
+        parts = [array_header(len(values))]
+        for start in range(0, len(values), ROW):
+            row = values[start : start + ROW]
+            data = self.pack_row(row)
+            if data is None or not _is_exact(row, data):
+                return None
+            parts.append(data)
+        return b"".join(parts)
+
     def pack_each(self, values: Sequence[object]) -> list[bytes] | None:
         """The bytes of each value, not yet `exact`, or None when one of them must be walked."""
+        if self._begins_with_record(values):
+            flat = self._flat_records(values)
+            if flat is not None:
+                return list(map(add, flat[::2], flat[1::2]))
         hook = self._hook
         try:
             return [packb(value, default=hook, option=OPTIONS) for value in values]
@@ -82,12 +124,35 @@ class Native:
 
         One call for many small values takes three quarters of the time of one call for each.
         """
+        if self._begins_with_record(values):
+            flat = self._flat_records(values)
+            if flat is not None:
+                return b"".join(flat)
         try:
             data = packb(values, default=self._hook, option=OPTIONS)
         except TypeError:
             self._check_interrupt()
             return None
         return data[len(array_header(len(values))) :]
+
+    def _begins_with_record(self, values: Sequence[object]) -> bool:
+        kind = self._kinds.get(type(values[0])) if values else None
+        return kind is not None and kind.number == Number.RECORD and not self.level
+
+    def _flat_records(self, values: Sequence[object]) -> list[bytes] | None:
+        """The header and payload of each in turn; None unless all are records, and exact."""
+        flat: list[bytes] = []
+        self.level = 1
+        try:
+            for start in range(0, len(values), ROW):
+                bodies = [self._takers[type(value)](value) for value in values[start : start + ROW]]
+                flat += _pack_records(bodies, self._hook)
+        except Exception:
+            self._check_interrupt()
+            return None
+        finally:
+            self.level = 0
+        return flat
 
     def _check_interrupt(self) -> None:
         """`packb` turns whatever its hook raises into a TypeError, a Ctrl-C too."""
@@ -96,6 +161,8 @@ class Native:
 
     def inspect(self, values: Sequence[object], packed: Sequence[bytes]) -> Inspection:
         """What natively packed values are made of, as far as packing can hide it."""
+        if _TELLING.isdisjoint(map(type, values)):
+            return PLAIN
         suspects = [value for value, data in zip(values, packed, strict=True) if _may_hide(data)]
         types = _types_in(suspects)
         return Inspection(types.isdisjoint(_FOREIGN), not types.isdisjoint(_BINARY))
@@ -140,16 +207,63 @@ class Native:
             payload = array(sorted(parts))
         else:
             payload = packb(body, default=self._hook, option=OPTIONS)
-        if _may_hide(payload) and _hides([body]):
+        if _may_hide(payload) and _hides_in(body, headed=kind.headed):
             raise TypeError
         if self.level == CHECKED_LEVEL and deeper_than(payload, self._max_depth):
             raise RecursionError
         return payload
 
 
+class _Takers(dict[type, Callable[[Any], Any]]):
+    """Class -> how its records are taken apart; KeyError for a class not (yet) known as such."""
+
+    def __init__(self, kinds: dict[type, Kind]) -> None:
+        self._kinds = kinds
+
+    def __missing__(self, cls: type) -> Callable[[Any], Any]:
+        kind = self._kinds[cls]
+        if kind.number != Number.RECORD:
+            raise KeyError(cls)
+        self[cls] = kind.take
+        return kind.take
+
+
+def _pack_records(bodies: list[Any], hook: Callable[[Any], Ext]) -> list[bytes]:
+    """The header and payload of each record in turn, from one native call for all of them.
+
+    A call for each would take half as much time again. So a mark stands in front of each body,
+    and the bytes are cut there: it begins with a byte that it does not hold otherwise, so no
+    other bytes can overlap it, and if it should occur elsewhere the count is wrong.
+    """
+    flat = [_MARK] * (2 * len(bodies))
+    flat[1::2] = bodies
+    data = packb(flat, hook, OPTIONS)
+    payloads = data.split(_MARK_BYTES)[1:]
+    if len(payloads) != len(bodies):
+        raise TypeError
+    if _may_hide(data):
+        pairs = zip(payloads, bodies, strict=True)
+        if any(_may_hide(payload) and _hides_in(body, headed=True) for payload, body in pairs):
+            raise TypeError
+    flat[::2] = map(_RECORD_HEADERS.__getitem__, map(len, payloads))
+    flat[1::2] = payloads
+    return flat
+
+
 def _may_hide(data: bytes) -> bool:
     """Whether there can be a bin token; `in` is a memchr, so this costs next to nothing."""
-    return 0xC4 in data or 0xC5 in data or 0xC6 in data
+    return 0xC4 in data or 0xC5 in data or (len(data) > 0xFFFF and 0xC6 in data)
+
+
+def _hides_in(body: Any, *, headed: bool) -> bool:
+    """The same for the body of a kind; a head that was packed once is none of the user's."""
+    ready = headed and type(body[0]) is ormsgpack.Fragment
+    return _hides(body[1:] if ready else [body])
+
+
+def _is_exact(values: Sequence[object], data: bytes) -> bool:
+    """Whether values that were packed together read back as what they were."""
+    return _TELLING.isdisjoint(map(type, values)) or not (_may_hide(data) and _hides(values))
 
 
 def _hides(values: Iterable[object]) -> bool:

@@ -2,8 +2,9 @@
 
 Owns what counts as a data class and how each sort of it is opened and closed: dataclass,
 attrs, pydantic, msgspec.Struct, NamedTuple. Those libraries are recognised through
-`sys.modules`, never imported. Must not know bytes or the registry. Invariant: no constructor,
-validator, `__post_init__`, `__setstate__`, property or `__setattr__` of the class ever runs.
+`sys.modules`, never imported. Must not know the registry, nor of bytes more than that a head
+which many objects share is packed once. Invariant: no constructor, validator, `__post_init__`,
+`__setstate__`, property or `__setattr__` of the class ever runs.
 
 When the class has changed since the save: a stored field that it no longer has is set all the
 same where the object has a `__dict__`, and is an error naming the field where it has none. A
@@ -16,13 +17,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from types import MemberDescriptorType
 from typing import Any, Protocol, cast
 
 from lastgood.codec.containers import FACTORIES
 from lastgood.codec.kinds import Refused
 from lastgood.codec.labels import ancestry, attribute, namespace
+from lastgood.codec.msgpack import packed_once
 
 Fields = dict[str, object]
 
@@ -32,12 +35,16 @@ _set_class = cast(Any, object.__dict__["__class__"]).__set__
 _BUILTIN_FACTORIES = frozenset(factory for factory in FACTORIES.values() if factory)
 _MUTABLE = (list, dict, set)
 
+_Head = tuple[frozenset[str], object]
+_Heads = dict[int, _Head]
+"""Number of fields set -> the names last seen with so many, and their head; -1: all of them."""
+
 
 class Plan(Protocol):
     """How the objects of one class are opened and closed.
 
     `take` gives `[head, fields]`, where the head is the label followed by sections that are
-    no fields. `whole` says that an object without one of its fields cannot exist.
+    no fields: a list, or one that is `packed_once`. `whole` says that an object without one of its fields cannot exist.
     """
 
     whole: bool
@@ -59,11 +66,12 @@ class StatePlan:
     def __init__(self, cls: type, label: str) -> None:
         _new(cls)  # TypeError here, and not in the middle of a restore
         self._cls = cls
-        self._head = [label]
+        self._head = packed_once([label])
         self._slots = dict(_slots(cls))
         self._has_dict = cls.__dictoffset__ != 0
         self._cached = _cached_names(cls)
         self._defaults = _defaults(cls)
+        self._probe = _probe(self._defaults)
         self._bare = self._has_dict and not self._slots and not self._cached
 
     def take(self, value: Any) -> object:
@@ -83,7 +91,9 @@ class StatePlan:
 
     def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
         made: object = _new(self._cls)
-        if self._defaults.keys() - fields.keys():
+        try:
+            self._probe(fields)
+        except KeyError:
             fields = _completed(fields, self._defaults)
         if self._slots:
             fields = self._fill_slots(made, fields)
@@ -114,36 +124,54 @@ class PydanticPlan:
 
     def __init__(self, cls: type, label: str) -> None:
         _new(cls)
+        slots = dict(_slots(cls))
         self._cls = cls
         self._label = label
-        self._head = [label]
-        declared = attribute(cls, "__pydantic_fields__") or {}
-        self._names = frozenset(declared)
+        self._closed = _heads([label])
+        self._open = _heads([label, None, {}, None])
         self._cached = _cached_names(cls)
-        self._defaults = _pydantic_defaults(declared)
+        self._defaults = _pydantic_defaults(attribute(cls, "__pydantic_fields__") or {})
+        self._probe = _probe(self._defaults)
+        self._set_fields_set = slots["__pydantic_fields_set__"].__set__
+        self._set_extra = slots["__pydantic_extra__"].__set__
+        self._set_private = slots["__pydantic_private__"].__set__
 
     def take(self, value: Any) -> object:
         state = value.__dict__
         if self._cached:
             state = {name: item for name, item in state.items() if name not in self._cached}
-        fields_set = value.__pydantic_fields_set__
+        names = value.__pydantic_fields_set__
         extra = value.__pydantic_extra__
         private = value.__pydantic_private__
-        full = fields_set == state.keys()
-        if full and extra is None and private is None:
-            return [self._head, state]
-        return [[self._label, None if full else sorted(fields_set), extra, private], state]
+        count = len(names)
+        full = count == len(state) and names == state.keys()
+        if private is not None or (extra is not None and (extra or type(extra) is not dict)):
+            return [[self._label, None if full else sorted(names), extra, private], state]
+        heads = self._closed if extra is None else self._open
+        if full:
+            return [heads[-1][1], state]
+        known = heads.get(count)
+        if known is None or known[0] != names:
+            known = self._remember(heads, names, extra)
+        return [known[1], state]
+
+    def _remember(self, heads: _Heads, names: set[str], extra: object) -> _Head:
+        head = packed_once([self._label, sorted(names), extra, None])
+        heads[len(names)] = known = frozenset(names), head
+        return known
 
     def make(self, head: list[Any], fields: Fields) -> object:
-        _, fields_set, extra, private = head if len(head) == 4 else (None, None, None, None)
+        _, names, extra, private = head if len(head) == 4 else (None, None, None, None)
         made: object = _new(self._cls)
-        if self._defaults.keys() - fields.keys():
+        try:
+            self._probe(fields)
+        except KeyError:
             stored, fields = fields, _completed(fields, self._defaults)
-            fields_set = list(stored) if fields_set is None else fields_set
+            names = list(stored) if names is None else names
         _set(made, "__dict__", fields)
-        _set(made, "__pydantic_fields_set__", set(fields if fields_set is None else fields_set))
-        _set(made, "__pydantic_extra__", extra)
-        _set(made, "__pydantic_private__", private)
+        self._set_fields_set(made, set(fields if names is None else names))
+        self._set_extra(made, extra)
+        self._set_private(made, private)
         return made
 
 
@@ -158,7 +186,7 @@ class StructPlan:
 
     def __init__(self, cls: type, label: str) -> None:
         self._cls = cls
-        self._head = [label]
+        self._head = packed_once([label])
         self._names: tuple[str, ...] = type.__getattribute__(cls, "__struct_fields__")
         self._slots = dict(_slots(cls))
         self._defaults = _struct_defaults(cls, self._names)
@@ -187,7 +215,7 @@ class NamedTuplePlan:
 
     def __init__(self, cls: type, label: str) -> None:
         self._cls: Any = cls
-        self._head = [label]
+        self._head = packed_once([label])
         self._names: tuple[str, ...] = attribute(cls, "_fields")
         self._defaults: Mapping[str, object] = attribute(cls, "_field_defaults") or {}
 
@@ -265,6 +293,15 @@ def _silenced(cls: type) -> type:
     defstruct = cast(Any, namespace(sys.modules["msgspec"])["defstruct"])
     quiet = {"__post_init__": lambda self: None}  # noqa: ARG005
     return cast(type, defstruct(cls.__name__, [], bases=(cls,), namespace=quiet))
+
+
+def _heads(full: list[object]) -> _Heads:
+    return {-1: (frozenset(), packed_once(full))}
+
+
+def _probe(names: Iterable[str]) -> Callable[[Fields], object]:
+    """What raises KeyError for fields that lack one of some names, at native speed."""
+    return itemgetter(*names) if names else len
 
 
 def _completed(fields: Fields, defaults: Mapping[str, Callable[[], object]]) -> Fields:
