@@ -20,6 +20,7 @@ from lastgood.codec.kinds import Kind, Number, Unresolved
 from lastgood.codec.msgpack import array_header, deeper_than, map_header
 from lastgood.codec.native import CHECKED_LEVEL
 from lastgood.codec.opaque import Opaque
+from lastgood.codec.records import Fields
 from lastgood.codec.registry import Registry
 from lastgood.errors import SerializationError
 
@@ -55,6 +56,7 @@ class Decoder:
         self._strict = strict_types
         self._level = 0
         self._failure: BaseException | None = None
+        self._makers: dict[str, Callable[[list[Any], Fields], object]] = {}
 
     def value(self, data: bytes) -> Any:
         """One value, and nothing behind it."""
@@ -82,13 +84,25 @@ class Decoder:
         try:
             return _MAKERS[number](self, body)
         except Unresolved as missing:
-            if self._strict:
-                raise damaged(f"{missing.label}: {missing.reason}") from None
-            return Opaque(missing.label, number, payload(), missing.reason)
+            return self._opaque(missing, number, payload())
+
+    def _opaque(self, missing: Unresolved, number: int, payload: bytes) -> Opaque:
+        if self._strict:
+            raise damaged(f"{missing.label}: {missing.reason}") from None
+        return Opaque(missing.label, number, payload, missing.reason)
 
     def _record(self, body: Any) -> object:
         head, fields = body
-        return self._registry.make_record(head, fields, strict=self._strict)
+        if type(fields) is not dict or type(head) is not list:
+            raise ValueError("a record has a label and fields")
+        return (self._makers.get(head[0]) or self._maker_of(head[0]))(head, fields)
+
+    def _maker_of(self, label: object) -> Callable[[list[Any], Fields], object]:
+        """Look a class up once for all its objects in this piece."""
+        if type(label) is not str:
+            raise ValueError("the label of a record is text")
+        make = self._makers[label] = self._registry.maker_of(label, strict=self._strict)
+        return make
 
     def _member(self, body: Any) -> object:
         label, key = body
@@ -123,10 +137,13 @@ class Decoder:
             return Opaque(f"ext {code}", code, payload, "this version does not know its kind")
         if self._level >= CHECKED_LEVEL:
             self._check_depth(payload)
-        found = unpackb(b"\x92" + payload + _SEAL_BYTES, ext_hook=self._hook)
-        if found[1] != _SEAL:
+        body, seal = unpackb(b"\x92" + payload + _SEAL_BYTES, ext_hook=self._hook)
+        if seal != _SEAL:
             raise damaged("there are bytes behind its end")
-        return self.made(code, found[0], lambda: payload)
+        try:
+            return _MAKERS[code](self, body)
+        except Unresolved as missing:
+            return self._opaque(missing, code, payload)
 
     def _check_depth(self, payload: bytes) -> None:
         """Measure once, at the level from where the native limits could add up to a crash."""

@@ -125,14 +125,10 @@ class Registry:
             )
         return kind
 
-    def make_record(self, head: list[Any], fields: Fields, *, strict: bool) -> object:
-        """Rebuild an object from its label and fields, without running code of its class."""
-        label = head[0]
-        if type(label) is not str or type(fields) is not dict:
-            raise ValueError("a record has a label and fields")
+    def maker_of(self, label: str, *, strict: bool) -> Callable[[list[Any], Fields], object]:
+        """What rebuilds an object from its head and fields, without running code of its class."""
         cls = self._class_named(label, strict=strict)
-        plan = self._plans.get(cls) or self._plan(cls, label)
-        return plan.make(head, fields)
+        return (self._plans.get(cls) or self._plan(cls, label)).make
 
     def _plan(self, cls: type, label: str) -> Plan:
         plan = plan_for(cls, label)
