@@ -33,13 +33,14 @@ CHECKED_LEVEL = 2
 _FOREIGN = frozenset({bytearray, memoryview, Ext, ormsgpack.Fragment})
 _BINARY = frozenset({bytes, bytearray, memoryview})
 _NATIVE = frozenset({list, dict})
-_MAX_HEADERS = 4096
 _TELLING = _FOREIGN | _BINARY | _NATIVE
+_MAX_HEADERS = 4096
 
 ROW = 32
 """Elements that are packed in one call where only their bytes matter; more bring nothing."""
 
-
+# Stands between records that are packed together. Of bytes that text does not hold, which makes
+# the search for it quick; random, so that it hardly ever occurs by chance.
 _MARK_BYTES = b"\xd8\x7f" + bytes(secrets.choice(range(0xFB, 0x100)) for _ in range(16))
 _MARK: Any = ormsgpack.Fragment(_MARK_BYTES)
 
@@ -141,11 +142,11 @@ class Native:
 
     def _flat_records(self, values: Sequence[object]) -> list[bytes] | None:
         """The header and payload of each in turn; None unless all are records, and exact."""
-        flat: list[bytes] = []
+        takers, flat = self._takers, []
         self.level = 1
         try:
             for start in range(0, len(values), ROW):
-                bodies = [self._takers[type(value)](value) for value in values[start : start + ROW]]
+                bodies = [takers[type(value)](value) for value in values[start : start + ROW]]
                 flat += _pack_records(bodies, self._hook)
         except Exception:
             self._check_interrupt()
@@ -231,9 +232,9 @@ class _Takers(dict[type, Callable[[Any], Any]]):
 def _pack_records(bodies: list[Any], hook: Callable[[Any], Ext]) -> list[bytes]:
     """The header and payload of each record in turn, from one native call for all of them.
 
-    A call for each would take half as much time again. So a mark stands in front of each body,
-    and the bytes are cut there: it begins with a byte that it does not hold otherwise, so no
-    other bytes can overlap it, and if it should occur elsewhere the count is wrong.
+    A call for each would take longer. So a mark stands in front of each body, and the bytes are
+    cut there. Its first byte occurs in it only once, so nothing can be found that overlaps it;
+    and if it should occur elsewhere, there are too many parts.
     """
     flat = [_MARK] * (2 * len(bodies))
     flat[1::2] = bodies
@@ -243,7 +244,8 @@ def _pack_records(bodies: list[Any], hook: Callable[[Any], Ext]) -> list[bytes]:
         raise TypeError
     if _may_hide(data):
         pairs = zip(payloads, bodies, strict=True)
-        if any(_may_hide(payload) and _hides_in(body, headed=True) for payload, body in pairs):
+        suspects = [body for payload, body in pairs if _may_hide(payload)]
+        if any(_hides_in(body, headed=True) for body in suspects):
             raise TypeError
     flat[::2] = map(_RECORD_HEADERS.__getitem__, map(len, payloads))
     flat[1::2] = payloads

@@ -44,7 +44,8 @@ class Plan(Protocol):
     """How the objects of one class are opened and closed.
 
     `take` gives `[head, fields]`, where the head is the label followed by sections that are
-    no fields: a list, or one that is `packed_once`. `whole` says that an object without one of its fields cannot exist.
+    no fields: a list, or one that is `packed_once`. `whole` says that an object without one of
+    its fields cannot exist.
     """
 
     whole: bool
