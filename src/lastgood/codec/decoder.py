@@ -131,17 +131,17 @@ class Decoder:
             self._level -= 1
 
     def _ext(self, code: int, payload: bytes) -> object:
-        if code in _RAW:
-            return _RAW[code].make(payload)
-        if code not in _MAKERS:
-            return Opaque(f"ext {code}", code, payload, "this version does not know its kind")
+        make = _PACKED.get(code)
+        if make is None:
+            return _unpacked(code, payload)
         if self._level >= CHECKED_LEVEL:
             self._check_depth(payload)
-        body, seal = unpackb(b"\x92" + payload + _SEAL_BYTES, ext_hook=self._hook)
+        sealed = b"".join((b"\x92", payload, _SEAL_BYTES))
+        body, seal = unpackb(sealed, ext_hook=self._hook)
         if seal != _SEAL:
             raise damaged("there are bytes behind its end")
         try:
-            return _MAKERS[code](self, body)
+            return make(self, body)
         except Unresolved as missing:
             return self._opaque(missing, code, payload)
 
@@ -150,6 +150,13 @@ class Decoder:
         deep = self._level == CHECKED_LEVEL and deeper_than(payload, _MAX_NESTING)
         if deep or self._level > _MAX_LEVELS:
             raise damaged("values nest too deep")
+
+
+def _unpacked(code: int, payload: bytes) -> object:
+    """The value of an ext whose payload holds no msgpack, or is none of ours."""
+    if code in _RAW:
+        return _RAW[code].make(payload)
+    return Opaque(f"ext {code}", code, payload, "this version does not know its kind")
 
 
 def _maker(kind: Kind) -> Callable[[Decoder, Any], object]:
@@ -173,6 +180,7 @@ _MAKERS: dict[int, Callable[[Decoder, Any], object]] = {
     Number.ENUM: Decoder._member,
     Number.CUSTOM: Decoder._custom,
 }
+_PACKED = {number: make for number, make in _MAKERS.items() if number not in _RAW}
 
 
 def damaged(why: str) -> SerializationError:
