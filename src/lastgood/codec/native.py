@@ -109,10 +109,19 @@ class Native:
 
     def pack_each(self, values: Sequence[object]) -> list[bytes] | None:
         """The bytes of each value, not yet `exact`, or None when one of them must be walked."""
-        if self._begins_with_record(values):
-            flat = self._flat_records(values)
-            if flat is not None:
-                return list(map(add, flat[::2], flat[1::2]))
+        if not self._begins_with_record(values):
+            return self._pack_singly(values)
+        found: list[bytes] = []
+        for start in range(0, len(values), ROW):
+            row = values[start : start + ROW]
+            flat = self._pack_records(row)
+            packed = map(add, flat[::2], flat[1::2]) if flat else self._pack_singly(row)
+            if packed is None:
+                return None
+            found += packed
+        return found
+
+    def _pack_singly(self, values: Sequence[object]) -> list[bytes] | None:
         hook = self._hook
         try:
             return [packb(value, default=hook, option=OPTIONS) for value in values]
@@ -126,7 +135,7 @@ class Native:
         One call for many small values takes three quarters of the time of one call for each.
         """
         if self._begins_with_record(values):
-            flat = self._flat_records(values)
+            flat = self._pack_records(values)
             if flat is not None:
                 return b"".join(flat)
         try:
@@ -140,20 +149,17 @@ class Native:
         kind = self._kinds.get(type(values[0])) if values else None
         return kind is not None and kind.number == Number.RECORD and not self.level
 
-    def _flat_records(self, values: Sequence[object]) -> list[bytes] | None:
+    def _pack_records(self, row: Sequence[object]) -> list[bytes] | None:
         """The header and payload of each in turn; None unless all are records, and exact."""
-        takers, flat = self._takers, []
+        takers = self._takers
         self.level = 1
         try:
-            for start in range(0, len(values), ROW):
-                bodies = [takers[type(value)](value) for value in values[start : start + ROW]]
-                flat += _pack_records(bodies, self._hook)
+            return _flat([takers[type(value)](value) for value in row], self._hook)
         except Exception:
             self._check_interrupt()
             return None
         finally:
             self.level = 0
-        return flat
 
     def _check_interrupt(self) -> None:
         """`packb` turns whatever its hook raises into a TypeError, a Ctrl-C too."""
@@ -229,7 +235,7 @@ class _Takers(dict[type, Callable[[Any], Any]]):
         return kind.take
 
 
-def _pack_records(bodies: list[Any], hook: Callable[[Any], Ext]) -> list[bytes]:
+def _flat(bodies: list[Any], hook: Callable[[Any], Ext]) -> list[bytes]:
     """The header and payload of each record in turn, from one native call for all of them.
 
     A call for each would take longer. So a mark stands in front of each body, and the bytes are
