@@ -58,9 +58,14 @@ def _page(sort: Sort, *, newest: bool) -> str:
     )
 
 
-_CHECKED: dict[Sort, str] = {"created": "INDEXED BY lastgood_thread_active"}
-"""What a list that comes from the table itself is compared with."""
-_PLACES: dict[Sort, str] = {"updated": "active", "created": "thread", "name": "name"}
+def _again(sort: Sort) -> str:
+    """The keys of the same page by another way: the table itself, or an index."""
+    _, beyond, order = _ORDERS[sort]
+    way = "INDEXED BY lastgood_thread_active" if sort == "created" else "NOT INDEXED"
+    return (
+        f"SELECT t.thread FROM lastgood_thread t {way}"
+        f" WHERE t.tenant = ? AND t.state = ? AND {beyond} ORDER BY {order} LIMIT ?"
+    )
 
 
 _LIFETIMES = (
@@ -95,27 +100,21 @@ class ThreadLists(Views):
         rows = self.connection.execute(statement, values).fetchall()
         if rows:
             self._stamp = rows[0][-2]
-        if not rows or rows[0][-1] <= FEW:
-            self._check_index(tenant, listing.sort)
+        if self._few(rows):
+            again = self.connection.execute(_again(listing.sort), values).fetchall()
+            if [row[0] for row in rows] != [key for (key,) in again]:
+                raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
         listed = [_listed(row, newest=listing.newest) for row in rows]
         if any(found.thread.tenant != tenant or not found.thread.live for found in listed):
             raise CheckpointIntegrityError("the index of threads is damaged: it names others.")
         return listed
 
-    def _check_index(self, tenant: str, sort: Sort) -> None:
+    def _few(self, rows: Sequence[Any]) -> bool:
+        """Whether the table is small enough to be looked through."""
+        if rows:
+            return bool(rows[0][-1] <= FEW)
         (highest,) = self.connection.execute("SELECT max(thread) FROM lastgood_thread").fetchone()
-        if highest is None or highest > FEW:
-            return
-        by_index, by_table = (
-            self.connection.execute(
-                f"SELECT {_PLACES[sort]}, thread FROM lastgood_thread {way}"
-                f" WHERE tenant = ? AND state = ? ORDER BY {_PLACES[sort]}, thread",
-                (tenant, LIVE),
-            ).fetchall()
-            for way in (_CHECKED.get(sort, _ORDERS[sort][0]), "NOT INDEXED")
-        )
-        if by_index != by_table:
-            raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
+        return highest is not None and highest <= FEW
 
     def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]:
         found: list[LaneRow] = []
