@@ -79,6 +79,21 @@ async def blame_follows_elements_that_move(store: Store) -> None:
 
 
 @case()
+async def blame_from_the_end_of_a_list_that_was_cut(store: Store) -> None:
+    """An index from the end names one element, also in states where the list is longer."""
+    client = store.client()
+    rest = [message(number) for number in range(1, 60)]
+    await save(client, "s", {"messages": [message(0, "old" * 200), *rest]}, step_name="all")
+    edited = await save(client, "s", {"messages": [message(0), *rest]}, step_name="edited")
+    for length in range(30, 40):
+        cut = [message(0), *rest][:length]
+        id = await save(client, "s", {"messages": cut}, parent_id=edited, step_name="cut")
+        found = await client.blame(id, "messages[-1]")
+        assert (found.header.step_name, found.value) == ("all", cut[-1])
+        assert found.path == found.path_then == f"messages[{length - 1}]"
+
+
+@case()
 async def blame_stops_where_a_value_was_away(store: Store) -> None:
     """A value that came, went and came again was brought in by who brought it last."""
     client = store.client()
