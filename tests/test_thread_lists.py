@@ -88,6 +88,17 @@ def test_a_filter_on_metadata_takes_no_query_more(crowd: Path) -> None:
     client.close()
 
 
+def test_a_filter_with_a_small_limit_reads_larger_pages(crowd: Path) -> None:
+    client, statements = opened(crowd)
+    with statements.counted() as queries:
+        assert len(client.threads(search="nowhere", limit=1)) == 0
+    assert len(queries) < 60, "1, 2, 4 ... threads at a time, not one"
+    with statements.counted() as queries:
+        assert len(client.threads(search="thread 0000", sort="created", limit=1)) == 1
+    assert len(queries) < 60
+    client.close()
+
+
 def test_headers_take_the_same_statements_on_any_state(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     writer = BlockingClient.on(SqliteBackend(path))
