@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import sleep
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,3 +216,13 @@ async def an_async_predicate(store: Store) -> None:
     found = await client.bisect("s", holds)
     assert found.first is not None
     assert found.first.seq == 4
+
+    async def waits(checkpoint: Checkpoint) -> bool:
+        await sleep(0)
+        return await holds(checkpoint)
+
+    if store.colour == "async":
+        assert await client.bisect("s", waits) == found
+        return
+    with pytest.raises(RuntimeError, match="Pass plain functions to a blocking client"):
+        await client.bisect("s", waits)
