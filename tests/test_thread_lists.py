@@ -11,6 +11,7 @@ import pytest
 from lastgood import BlockingClient
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.backends.sqlite_threads import FEW
+from lastgood.watching import PAGE
 
 
 class Statements:
@@ -144,3 +145,18 @@ def test_nothing_is_looked_up_by_going_through_a_table(crowd: Path, look: Any) -
             how, table, *_ = step.split()
             assert how != "SCAN" or table not in LOOKED_UP, query
     other.close()
+
+
+def test_watching_a_long_thread_from_its_beginning_reads_a_page_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    writer = BlockingClient.on(SqliteBackend(path, durability="relaxed"))
+    for number in range(2 * PAGE + 10):
+        writer.save("a", session_id="s", execution_state={"n": number})
+    writer.close()
+    client, statements = opened(path)
+    watch = client.watch("s", after=0)
+    with statements.counted() as queries:
+        assert next(watch).seq == 1
+    assert len([query for query in queries if f"LIMIT {PAGE}" in query]) == 1, queries
+    assert [next(watch).seq for _ in range(2 * PAGE + 9)] == list(range(2, 2 * PAGE + 11))
+    client.close()
