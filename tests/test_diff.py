@@ -331,6 +331,13 @@ def test_the_summary_reads_well() -> None:
         ),
         ([1, 2, 3], [1, 3, 4, 5], "2 items added, 1 item removed"),
         (1, 2, "the whole state replaced"),
+        ({"": 1}, {"": 2}, "'' changed"),
+        ({"s": {1}}, {"s": {2}}, "1 item of s added, 1 item of s removed"),
+        (
+            {"a": {"items": [1]}, "b": {"items": [1]}, "c": {"x": 1, "y": 1}},
+            {"a": {"items": [1, 2]}, "b": {"items": [1, 2, 3]}, "c": {"x": 2, "y": 2}},
+            "3 items added, c changed",
+        ),
         (
             dict.fromkeys("abcdefgh", 1),
             dict.fromkeys("abcdefgh", 2),

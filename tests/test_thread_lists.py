@@ -11,6 +11,7 @@ import pytest
 from lastgood import BlockingClient
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.backends.sqlite_threads import FEW
+from lastgood.watching import PAGE
 
 
 class Statements:
@@ -88,6 +89,17 @@ def test_a_filter_on_metadata_takes_no_query_more(crowd: Path) -> None:
     client.close()
 
 
+def test_a_filter_with_a_small_limit_reads_larger_pages(crowd: Path) -> None:
+    client, statements = opened(crowd)
+    with statements.counted() as queries:
+        assert len(client.threads(search="nowhere", limit=1)) == 0
+    assert len(queries) < 60, "1, 2, 4 ... threads at a time, not one"
+    with statements.counted() as queries:
+        assert len(client.threads(search="thread 0000", sort="created", limit=1)) == 1
+    assert len(queries) < 60
+    client.close()
+
+
 def test_headers_take_the_same_statements_on_any_state(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     writer = BlockingClient.on(SqliteBackend(path))
@@ -133,3 +145,18 @@ def test_nothing_is_looked_up_by_going_through_a_table(crowd: Path, look: Any) -
             how, table, *_ = step.split()
             assert how != "SCAN" or table not in LOOKED_UP, query
     other.close()
+
+
+def test_watching_a_long_thread_from_its_beginning_reads_a_page_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    writer = BlockingClient.on(SqliteBackend(path, durability="relaxed"))
+    for number in range(2 * PAGE + 10):
+        writer.save("a", session_id="s", execution_state={"n": number})
+    writer.close()
+    client, statements = opened(path)
+    watch = client.watch("s", after=0)
+    with statements.counted() as queries:
+        assert next(watch).seq == 1
+    assert len([query for query in queries if f"LIMIT {PAGE}" in query]) == 1, queries
+    assert [next(watch).seq for _ in range(2 * PAGE + 9)] == list(range(2, 2 * PAGE + 11))
+    client.close()

@@ -60,7 +60,8 @@ def run_blocking(operation: Operation[T]) -> T:
 
 def _as_wait(yielded: object) -> Wait:
     if not isinstance(yielded, Wait):
-        raise RuntimeError(f"a blocking backend suspended on {yielded!r}: a bug")  # noqa: TRY004
+        hint = "Pass plain functions to a blocking client. If you did, its backend has a bug."
+        raise RuntimeError(f"blocking code suspended on {yielded!r}. {hint}")  # noqa: TRY004
     return yielded
 
 

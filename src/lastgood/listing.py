@@ -16,7 +16,7 @@ from lastgood.core import Core
 from lastgood.driver import Driver
 from lastgood.ids import show_id
 from lastgood.model import BranchInfo, Gap, Header, Page, ThreadInfo, moment
-from lastgood.resolving import outlined
+from lastgood.resolving import STRIDE, outlined
 from lastgood.rows import ThreadRow
 from lastgood.run_rules import status_of
 
@@ -28,19 +28,23 @@ async def log(
 ) -> Page[Header]:
     """One page of headers."""
     kept: list[Header] = []
-    before: int | None = listing.before
+    wanted = listing.limit
     while True:
-        page = core.backend.history(core.tenant, listing._replace(before=before))
-        rows = await driver.run(page)
+        rows = await driver.run(core.backend.history(core.tenant, listing))
         for located in rows:
             header = core.header(located)
             if not metadata or has_all(header.metadata, metadata):
                 kept.append(header)
-                if len(kept) == listing.limit:
+                if len(kept) == wanted:
                     return Page(kept, str(located.row.seq))
         if len(rows) < listing.limit:
             return Page(kept)
-        before = rows[-1].row.seq
+        listing = listing._replace(before=rows[-1].row.seq, limit=_more(listing.limit))
+
+
+def _more(limit: int) -> int:
+    """How many to read next where filters have left something out: few are not asked for often."""
+    return max(limit, min(2 * limit, STRIDE))
 
 
 def has_all(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -59,6 +63,7 @@ async def threads(
 ) -> Page[ThreadInfo]:
     """One page of threads; filters are applied here, to what the store lists."""
     kept: list[ThreadInfo] = []
+    wanted = listing.limit
     while True:
         entries = await driver.run(core.backend.threads(core.tenant, listing))
         for entry in entries:
@@ -66,10 +71,11 @@ async def threads(
             info = _info(core, entry)
             if keep(info, entry):
                 kept.append(info)
-                if len(kept) == listing.limit:
+                if len(kept) == wanted:
                     return Page(_sorted(kept, listing.sort), _cursor(listing.after))
         if len(entries) < listing.limit:
             return Page(_sorted(kept, listing.sort))
+        listing = listing._replace(limit=_more(listing.limit))
 
 
 def _sorted(kept: list[ThreadInfo], sort: Sort) -> list[ThreadInfo]:

@@ -213,6 +213,7 @@ class Blame:
     """Which step brought a value in."""
 
     path: str
+    """Where it stands, indices counted from the front."""
     value: Any
     header: Header
     """The first checkpoint of the line that has it, from then until the one that was asked."""

@@ -30,8 +30,7 @@ class Expire(Repeatable):
             expiring=thread.expiring - (row.expires_at is not None),
         )
         if thread.newest == row.id:
-            last = next((tip.step_name for _, tip in found.fallbacks if tip), None)
-            thread = thread._replace(newest=b"", last_step=last)
+            thread = thread._replace(newest=b"", last_step=None)
         return Writes(
             thread=thread,
             branches=tuple(

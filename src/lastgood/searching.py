@@ -21,7 +21,7 @@ from lastgood.manifest import Stored
 from lastgood.model import Bisection, Blame, Header
 from lastgood.paths import Steps
 from lastgood.resolving import STRIDE, locate, only_agent
-from lastgood.tracing import counterpart, page_of, unchanged, value_at
+from lastgood.tracing import counterpart, from_front, page_of, unchanged, value_at
 
 Predicate = Callable[[Checkpoint], bool | Awaitable[bool]]
 
@@ -52,10 +52,11 @@ class _Sight(NamedTuple):
 
 async def blame(core: Core, driver: Driver, ref: str, path: str) -> Blame:
     """The checkpoint that brought in the value at a path."""
-    steps = paths.parse(path)
+    asked = paths.parse(path)
     start = await driver.run(locate(core, ref))
+    state = await _value(core, driver, start)
+    value, steps = value_at(core.codec, state, asked), from_front(core.codec, state, asked)
     sight = await _seen(core, driver, start, steps)
-    value = value_at(core.codec, await _value(core, driver, start), steps)
     packed = core.codec.pack(value)
     before: Located | None = None
     async for older in line(core, driver, start.row.id):
@@ -68,7 +69,7 @@ async def blame(core: Core, driver: Driver, ref: str, path: str) -> Blame:
         sight = earlier
     header = core.header(sight.located)
     parent = core.header(before) if before else None
-    return Blame(path, value, header, parent, paths.render(sight.steps))
+    return Blame(paths.render(steps), value, header, parent, paths.render(sight.steps))
 
 
 async def _seen(core: Core, driver: Driver, located: Located, steps: Steps) -> _Sight:

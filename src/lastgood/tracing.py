@@ -40,6 +40,16 @@ def value_at(codec: Codec, value: object, steps: Steps) -> object:
     return value
 
 
+def from_front(codec: Codec, value: object, steps: Steps) -> Steps:
+    """A path that leads somewhere, with each index counted from the front: lists grow."""
+    found: list[object] = []
+    for step in steps:
+        content: Any = _content(codec, value)
+        found.append(step % len(content) if isinstance(content, list) else step)  # type: ignore[operator]
+        value = content[step]
+    return tuple(found)
+
+
 def _fits(step: object, content: Items[object]) -> bool:
     return isinstance(step, int) and -len(content) <= step < len(content)
 

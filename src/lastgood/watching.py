@@ -32,11 +32,12 @@ async def watch(
         if now not in (key, 0):
             key, seen = now, 0  # it began, or was deleted and began anew
         if now and newest > seen:
-            found = await driver.run(_since(core, thread, agent, seen))
+            upto = None if newest - seen <= PAGE else seen + PAGE
+            found = await driver.run(_since(core, thread, agent, seen, upto))
             for located in found:
                 if located.row.thread == key:  # else it began anew between the two looks
                     yield core.header(located)
-            seen = max(newest, found[-1].row.seq if found else 0)
+            seen = max(upto or newest, found[-1].row.seq if found else 0)
         else:
             await driver.pause(EVERY)
 
@@ -47,12 +48,16 @@ async def _newest(core: Core, thread: str) -> tuple[int, int]:
     return (row.thread, row.seq) if row else (0, 0)
 
 
-async def _since(core: Core, thread: str, agent: str | None, seen: int) -> list[Located]:
+async def _since(
+    core: Core, thread: str, agent: str | None, seen: int, upto: int | None
+) -> list[Located]:
+    """What came since, oldest first; of much that did, only a part."""
     found: list[Located] = []
-    listing = Listing(thread, agent, above=seen, limit=PAGE)
+    before = None if upto is None else upto + 1
+    listing = Listing(thread, agent, before=before, above=seen, limit=PAGE)
     while True:
         page = await core.backend.history(core.tenant, listing)
         found += page
-        if len(page) < PAGE:
+        if len(page) < PAGE or upto is not None:
             return found[::-1]
         listing = listing._replace(before=page[-1].row.seq)

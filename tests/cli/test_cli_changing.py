@@ -57,11 +57,22 @@ class TestFork:
         with client() as store:
             assert store.restore("single@3").state["when"].isoformat() == "2026-01-02"
 
+    def test_a_key_with_an_equals_sign(self, here: Path, lastgood: Run) -> None:
+        lastgood("fork", "single", "--set", '["a=b"]="c=d"')
+        with client() as store:
+            assert store.restore("single@3").state["a=b"] == "c=d"
+
     @pytest.mark.parametrize(
         ("edit", "code", "error"),
         [
             ("goal", 2, "--set 'goal' is not PATH=JSON."),
             ("goal=x", 2, """'x' is not JSON. A text needs quotes of its own: --set 'goal="x"'."""),
+            ("goal=NaN", 2, "'NaN' is not JSON."),
+            (
+                'goal={"$lg": 5}',
+                2,
+                """--set goal: {"$lg": 5} is not in the spelling of the codec""",
+            ),
             ("a.b=1", 3, "there is no a in the state."),
             ("a..b=1", 2, "not a path: 'a..b' (at character 1)"),
         ],

@@ -57,6 +57,23 @@ class TestVerify:
         change("UPDATE lastgood_part SET digest = zeroblob(16) WHERE born = 20")
         assert lastgood("verify", "--data").code == 1
 
+    @pytest.mark.parametrize("table", ["thread", "branch", "lane"])
+    def test_a_damaged_thread_by_its_name(self, large: Path, lastgood: Run, table: str) -> None:
+        change(
+            f"UPDATE lastgood_{table} SET seal = zeroblob(8) WHERE thread IN"
+            " (SELECT thread FROM lastgood_thread WHERE name = 'l')"
+        )
+        shown = lastgood("verify", "l")
+        assert (shown.code, shown.err) == (1, "")
+        assert "1 problem: 1 thread, 31 checkpoints" in shown.out
+
+    def test_what_cannot_be_opened(self, empty: Path, lastgood: Run) -> None:
+        Path("lastgood.db").write_text("this is not a database, whatever its name says")
+        Path("directory").mkdir()
+        for words in ([], ["x"], ["--store", "directory"], ["--store", "nowhere.db"]):
+            shown = lastgood("verify", *words)
+            assert (shown.code, shown.out) == (3, "")
+
     def test_hostile_names_in_problems(self, here: Path, lastgood: Run) -> None:
         change("UPDATE lastgood_checkpoint SET step_name = 'forged' WHERE step_name LIKE 'step%'")
         shown = lastgood("verify")

@@ -113,6 +113,13 @@ class TestLog:
 
 
 class TestShow:
+    def test_a_thread_that_got_an_id_for_a_name(self, here: Path, lastgood: Run) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            thread = client.restore(client.save("a", execution_state={"n": 1})).session_id
+        shown = lastgood("show", thread)
+        assert shown.code == 0
+        assert shown.out.startswith(f"{thread}@1  step 0")
+
     def test_header_and_state(self, here: Path, lastgood: Run) -> None:
         shown = lastgood("show", "run-001@3").out
         assert shown.startswith("run-001@3  step 2, validate\n  agent     clerk, on branch main")

@@ -151,6 +151,19 @@ class TestFollow:
             assert json.loads(process.stdout.readline())["step_name"] == "third"
             process.terminate()
 
+    def test_what_stands_before_is_filtered_too(self, here: Path) -> None:
+        with (
+            BlockingClient.sqlite(here / "lastgood.db") as client,
+            on_terminal("log", "single", "--follow", "--step", "two", cwd=here) as followed,
+        ):
+            followed.until("two")
+            client.save("solo", session_id="single", execution_state={}, step_name="third")
+            client.save("solo", session_id="single", execution_state={}, step_name="two")
+            followed.until("@4")
+            followed.interrupt()
+            _, shown = followed.end()
+        assert ("one" in shown, "third" in shown) == (False, False)
+
 
 def ages(text: str) -> list[list[str]]:
     """Lines without what changes with time."""

@@ -111,7 +111,8 @@ class Views(Tables):
                 )
             yield found
 
-    # lists of threads: a fixed number of queries, however many threads are on the page
+    # lists of threads: a fixed number of queries, however many threads are on the page, and one
+    # more for each whose last checkpoints are gone
 
     @abstractmethod
     def thread_page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
@@ -139,13 +140,22 @@ class Views(Tables):
         audit(thread, len(lanes), thread.lanes, "lane")
         audit(thread, found.run.number if found.run else 0, thread.runs, "run")
         ordered = sorted(lanes, key=lambda lane: lane.number)
+        last_step, newest = thread.last_step, found.newest
+        if over or not thread.newest:
+            newest = self._newest_live(thread)
+            last_step = newest.step_name if newest else None
         return ThreadEntry(
-            row=thread._replace(checkpoints=thread.checkpoints - over),
+            row=thread._replace(checkpoints=thread.checkpoints - over, last_step=last_step),
             agents=tuple(lane.agent for lane in ordered),
             run=found.run,
             now=self.now_in(thread),
-            newest=found.newest,
+            newest=newest,
         )
+
+    def _newest_live(self, thread: ThreadRow) -> CheckpointRow | None:
+        """The newest checkpoint of a thread whose last one may be removed or over its time."""
+        now = self.now_in(thread)
+        return next(iter(self.scan(thread.thread, None, Listing(thread.name, limit=1), now)), None)
 
     def _expired(self, threads: Sequence[ThreadRow]) -> dict[int, int]:
         """How many checkpoints of each are over their time, all of them accounted for."""

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from lastgood import BlockingClient, Header
+from lastgood import BlockingClient, Header, SerializationError
 from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import USAGE, Command, Refusal
@@ -40,19 +40,33 @@ def run(options: Namespace) -> int:
 
 
 def _edit(text: str) -> tuple[str, Any]:
-    """`path=json`: the path ends at the first `=` behind which JSON stands."""
+    """`path=json`: the path ends at the first `=` that is not inside a quoted key."""
     path, equals, value = text.partition("=")
+    while equals and path.count('"') % 2:
+        more, equals, value = value.partition("=")
+        path = f"{path}={more}"
     if not equals or not path:
         raise Refusal(f"--set {text!r} is not PATH=JSON.", exit_code=USAGE)
     try:
-        json.loads(value)
+        json.loads(value, parse_constant=_no_json)
     except ValueError:
         raise Refusal(
             f"--set {path}: {value!r} is not JSON.",
             hint=f"A text needs quotes of its own: --set '{path}=\"{value}\"'.",
             exit_code=USAGE,
         ) from None
-    return path, Codec().loads_text(value)
+    try:
+        return path, Codec().loads_text(value)
+    except SerializationError as error:
+        raise Refusal(
+            f"--set {path}: {value} is not in the spelling of the codec: {error.message}",
+            hint="`lastgood show --json` shows how values are spelled.",
+            exit_code=USAGE,
+        ) from None
+
+
+def _no_json(word: str) -> None:
+    raise ValueError(word)
 
 
 def _is_current(client: BlockingClient, made: Header) -> bool:

@@ -156,7 +156,13 @@ def step(header: Header) -> Cell:
 def _follow(client: BlockingClient, options: Namespace) -> int:
     thread = options.thread
     marks = Marks.of(client, thread)
-    before = client.log(thread, agent_id=options.agent, limit=min(options.limit, _FOLLOWED))
+    before = client.log(
+        thread,
+        agent_id=options.agent,
+        branch=options.branch,
+        step_name=options.step,
+        limit=min(options.limit, _FOLLOWED),
+    )
     terminal = Terminal.on(sys.stdout)
     if not options.json:
         printing.note(f"Following {quote(thread)}; Ctrl-C ends it.")

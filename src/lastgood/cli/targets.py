@@ -9,7 +9,12 @@ from __future__ import annotations
 import difflib
 import re
 
-from lastgood import BlockingClient, CheckpointNotFoundError, Header
+from lastgood import (
+    BlockingClient,
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+    Header,
+)
 from lastgood.cli.command import ABSENT, USAGE, Refusal
 from lastgood.ids import read_id
 from lastgood.refs import quote
@@ -22,11 +27,13 @@ _SEARCHED = 2000
 
 
 def is_thread(client: BlockingClient, name: str) -> bool:
-    """Whether there is a thread of that name."""
+    """Whether there is a thread of that name, damaged or not."""
     try:
         client.branches(name)
     except CheckpointNotFoundError:
         return False
+    except CheckpointIntegrityError:
+        return True
     return True
 
 
@@ -66,8 +73,8 @@ def ref(client: BlockingClient, text: str | None) -> str:
     """A ref of the client for what was typed; nothing typed means the newest thread's head."""
     if text is None:
         return f"{quote(newest_thread(client))}@"
-    if "@" in text or read_id(text) is not None:
-        return text
+    if "@" in text or (read_id(text) is not None and not is_thread(client, text)):
+        return text  # a thread may have an id for a name: one that was given none has
     if is_thread(client, text):
         return f"{quote(text)}@"
     name, slash, agent = text.partition("/")

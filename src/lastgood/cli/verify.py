@@ -6,20 +6,21 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from lastgood import Report
+from lastgood import BlockingClient, LastgoodError, Report
 from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
-from lastgood.cli.command import Command
+from lastgood.cli.command import ABSENT, Command, Refusal
 from lastgood.cli.store import again, json_option, opened
 from lastgood.cli.terminal import Terminal
+
+Progress = Callable[[int, int], None] | None
 
 
 def run(options: Namespace) -> int:
     """Look for damage; the exit code says how bad it is."""
     with opened(options) as client:
-        thread = options.thread and targets.thread(client, options.thread)
         watched = Terminal.on(sys.stderr)
-        report = client.verify(thread, data=options.data, progress=_progress(watched))
+        report = _verified(client, options, _progress(watched))
         if watched.live:
             watched.redraw("")
         if options.json:
@@ -29,7 +30,15 @@ def run(options: Namespace) -> int:
     return report.exit_code
 
 
-def _progress(terminal: Terminal) -> Callable[[int, int], None] | None:
+def _verified(client: BlockingClient, options: Namespace, progress: Progress) -> Report:
+    try:
+        thread = options.thread and targets.thread(client, options.thread)
+        return client.verify(thread, data=options.data, progress=progress)
+    except LastgoodError as error:  # damage is reported: this is a store that cannot be opened
+        raise Refusal(error.message, hint=error.hint, exit_code=ABSENT) from error
+
+
+def _progress(terminal: Terminal) -> Progress:
     """A line that counts, where somebody is watching."""
     if not terminal.live:
         return None
@@ -71,8 +80,8 @@ VERIFY = Command(
     options=_options,
     run=run,
     epilog="""\
-The exit code is 0 if all is well, 1 if what is wrong can be repaired, 2 if data is lost, 3 if there
-is no store or thread.
+The exit code is 0 if all is well, 1 if what is wrong can be repaired, 2 if data is lost, 3 if the
+store cannot be opened or there is no such thread.
 
 examples:
   lastgood verify

@@ -178,3 +178,23 @@ async def cursors_and_options_that_make_no_sense(store: Store) -> None:
         with pytest.raises(error, match=text):
             await client.threads(**given)
     assert len(await client.threads(search="", metadata={})) == 1
+
+
+@case()
+async def what_is_gone_is_not_listed(store: Store) -> None:
+    """Name and metadata of a step that was removed or is over its time: the one before tells."""
+    client = store.client()
+    await save(client, "s", {}, step_name="first", metadata={"n": 1})
+    await save(client, "s", {}, step_name="second", metadata={"n": 2})
+    removed = [await save(client, "s", {}, step_name="gone", metadata={"n": 3}) for _ in range(2)]
+    for id in reversed(removed):
+        await client.expire(id)
+    await save(client, "t", {}, step_name="second", metadata={"n": 2})
+    await save(client, "t", {}, step_name="gone", metadata={"n": 3}, ttl_seconds=0.2)
+    await store.pass_time(0.3)
+    assert {info.last_step for info in await client.threads()} == {"second"}
+    assert len(await client.threads(metadata={"n": 3})) == 0
+    assert len(await client.threads(metadata={"n": 2})) == 2
+    await client.expire("t@1")
+    info = (await client.threads(search="t"))[0]
+    assert (info.checkpoints, info.last_step) == (0, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import sleep
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,21 @@ async def blame_follows_elements_that_move(store: Store) -> None:
     assert (number.value, number.header.step_name) == (10, "step-10")
     assert (number.path, number.path_then) == ("messages[9].id", "messages[9].id")
     assert (await client.blame("s@", "messages[9]")).header.step_name == "edit"
+
+
+@case()
+async def blame_from_the_end_of_a_list_that_was_cut(store: Store) -> None:
+    """An index from the end names one element, also in states where the list is longer."""
+    client = store.client()
+    rest = [message(number) for number in range(1, 60)]
+    await save(client, "s", {"messages": [message(0, "old" * 200), *rest]}, step_name="all")
+    edited = await save(client, "s", {"messages": [message(0), *rest]}, step_name="edited")
+    for length in range(30, 40):
+        cut = [message(0), *rest][:length]
+        id = await save(client, "s", {"messages": cut}, parent_id=edited, step_name="cut")
+        found = await client.blame(id, "messages[-1]")
+        assert (found.header.step_name, found.value) == ("all", cut[-1])
+        assert found.path == found.path_then == f"messages[{length - 1}]"
 
 
 @case()
@@ -200,3 +216,13 @@ async def an_async_predicate(store: Store) -> None:
     found = await client.bisect("s", holds)
     assert found.first is not None
     assert found.first.seq == 4
+
+    async def waits(checkpoint: Checkpoint) -> bool:
+        await sleep(0)
+        return await holds(checkpoint)
+
+    if store.colour == "async":
+        assert await client.bisect("s", waits) == found
+        return
+    with pytest.raises(RuntimeError, match="Pass plain functions to a blocking client"):
+        await client.bisect("s", waits)
