@@ -1,10 +1,11 @@
 """The documentation is true: its code runs, its links lead somewhere, its names exist.
 
-Every fenced python block of a page is run, in order, in one namespace and an empty directory;
-`await` works at the top level. A sh block that begins with the command `lastgood` is run between
-them, and the text block behind it must be what it prints, but for ages and random names. A
-block that must not run says why in a comment before it:
+Every fenced python block of a page is run, in order, in one module and an empty directory; `await`
+works at the top level. A sh block that begins with the command `lastgood` or `python` is run
+between them, and the text block behind it must be what it prints, but for ages and random names.
+A comment before a block says that it is a file of that directory, or why it must not run:
 
+    <!-- file: agent.py -->
     <!-- not run: needs a server -->
 """
 
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,22 +30,38 @@ import lastgood
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(lastgood.__file__).parent
-TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES = sorted([*(ROOT / name for name in TOP), *(ROOT / "docs").rglob("*.md")])
-LANGUAGES = {"python", "text", "sh", "mermaid"}
+LANGUAGES = {"python", "text", "sh"}
+COMMANDS = ("lastgood ", "python ")
+"""How a sh block begins that is run."""
 README_LINES = 100
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+SLOW = {"docs/how-to/pytest.md", "docs/tutorial/find-the-bad-step.md"}
+"""Pages that start many processes; `make test-fast` does not run their code."""
+
+
+def param(page: Path, *, runs: bool = False) -> Any:
+    name = str(page.relative_to(ROOT))
+    return pytest.param(page, id=name, marks=[pytest.mark.slow] if runs and name in SLOW else [])
+
+
+each_page = pytest.mark.parametrize("page", map(param, PAGES))
+each_page_that_runs = pytest.mark.parametrize("page", [param(page, runs=True) for page in PAGES])
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: where it begins, in what language, and why it is not run (None if it is)."""
+    """A fenced block: where it begins, in what language, and the comment before it.
+
+    `excuse` says why it is not run (None if it is), `file` what it is to be written to.
+    """
 
     line: int
     language: str
     text: str
-    excuse: str | None
+    excuse: str | None = None
+    file: str | None = None
 
 
 def call_model(step: str, messages: list[Any]) -> dict[str, str]:
@@ -67,15 +85,16 @@ def blocks_of(page: Path) -> list[Block]:
             continue
         start, language = opened
         text = "\n".join(lines[start + 1 : number])
-        found.append(Block(start + 1, language, text, excuse_before(lines[:start])))
+        excuse, file = (comment_before(lines[:start], word) for word in ("not run", "file"))
+        found.append(Block(start + 1, language, text, excuse, file))
         opened = None
     assert opened is None, f"{page.name}: a block that begins in line {opened} has no end"
     return found
 
 
-def excuse_before(lines: list[str]) -> str | None:
+def comment_before(lines: list[str], word: str) -> str | None:
     above = next((line for line in reversed(lines) if line.strip()), "")
-    match = re.fullmatch(r"<!-- not run: (.+) -->", above.strip())
+    match = re.fullmatch(rf"<!-- {word}: (.+) -->", above.strip())
     return match[1] if match else None
 
 
@@ -87,11 +106,13 @@ def run_page(page: Path, names: dict[str, Any]) -> None:
     with asyncio.Runner() as runner:
         printed = None
         for block in blocks_of(page):
-            if block.language == "python" and block.excuse is None:
+            if block.file is not None:
+                Path(block.file).write_text(block.text + "\n")
+            elif block.language == "python" and block.excuse is None:
                 runner.run(run_block(page, block, names))
             elif block.language == "text" and printed is not None:
                 assert lasting(block.text) == lasting(printed), f"{page.name}:{block.line}"
-            is_ours = block.language == "sh" and block.text.startswith("lastgood ")
+            is_ours = block.language == "sh" and block.text.startswith(COMMANDS)
             printed = run_shell(block.text) if is_ours else None
 
 
@@ -126,18 +147,33 @@ def prelude(page: Path) -> dict[str, Any]:
     return {"__name__": f"page_{page.stem}", **own}
 
 
-@each_page
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Modules as a program in that directory has them; those that a page brings go with it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield sys.modules
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if name.startswith("page_") or Path(file).is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+@each_page_that_runs
 def test_the_code_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, modules: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(page, prelude(page))
+    module = ModuleType(f"page_{page.stem}")
+    vars(module).update(prelude(page))
+    modules[module.__name__] = module
+    run_page(page, vars(module))
 
 
 @each_page
 def test_every_block_says_what_it_is(page: Path) -> None:
     unknown = [b.line for b in blocks_of(page) if b.language not in LANGUAGES]
-    assert unknown == [], "a block is python, text, sh or mermaid"
+    assert unknown == [], "a block is python, text or sh"
 
 
 @each_page
@@ -259,7 +295,8 @@ def is_there(name: str) -> bool:
 
 @each_page
 def test_files_and_names_of_ours_exist(page: Path) -> None:
-    assert [name for name in names_in(page) if not is_there(name)] == []
+    own = {block.file for block in blocks_of(page)}
+    assert [name for name in names_in(page) if not is_there(name) and name not in own] == []
 
 
 class TestTheReadingOfPages:
@@ -269,9 +306,20 @@ class TestTheReadingOfPages:
         page = tmp_path / "page.md"
         page.write_text("<!-- not run: it sleeps -->\n\n```python\nx\n```\n\n```text\ny\n```\n")
         assert blocks_of(page) == [
-            Block(3, "python", "x", "it sleeps"),
-            Block(7, "text", "y", None),
+            Block(3, "python", "x", excuse="it sleeps"),
+            Block(7, "text", "y"),
         ]
+
+    def test_a_file_is_written_and_commands_are_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        page = tmp_path / "page.md"
+        file = "<!-- file: a.py -->\n```python\nprint(1)\n```\n"
+        page.write_text(f"{file}```sh\npython a.py\n```\n```text\n2\n```\n")
+        assert blocks_of(page)[0] == Block(2, "python", "print(1)", file="a.py")
+        with pytest.raises(AssertionError, match=r"page\.md:8"):
+            run_page(page, {})
 
     def test_code_that_fails_fails_the_page(self, tmp_path: Path) -> None:
         page = tmp_path / "page.md"
