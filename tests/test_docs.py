@@ -46,7 +46,7 @@ def param(page: Path, *, runs: bool = False) -> Any:
     return pytest.param(page, id=name, marks=[pytest.mark.slow] if runs and name in SLOW else [])
 
 
-each_page = pytest.mark.parametrize("page", map(param, PAGES))
+each_page = pytest.mark.parametrize("page", [param(page) for page in PAGES])
 each_page_that_runs = pytest.mark.parametrize("page", [param(page, runs=True) for page in PAGES])
 
 
