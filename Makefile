@@ -30,10 +30,11 @@ test: .venv/test.ok ## every test
 test-fast: .venv/test.ok ## every test but the faults and the slow ones
 	$(PYTEST) -n 2 -m "not fault and not slow" tests
 
-check: .venv/dev.ok ## lint, format, types, architecture
+check: .venv/dev.ok ## lint, format, types, spelling, architecture
 	.venv/dev/bin/ruff check .
 	.venv/dev/bin/ruff format --check .
 	.venv/dev/bin/mypy
+	.venv/dev/bin/codespell -D - -D docs/words.txt *.md docs/*.md docs/*/ src tests benchmarks
 	.venv/dev/bin/python -m pytest -q tests/test_architecture.py
 
 format: .venv/dev.ok ## rewrite the sources in the house format
