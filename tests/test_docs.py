@@ -37,7 +37,7 @@ COMMANDS = ("lastgood ", "python ")
 """How a sh block begins that is run."""
 README_LINES = 100
 
-SLOW = {"docs/how-to/pytest.md", "docs/tutorial/find-the-bad-step.md"}
+SLOW = {"docs/tutorial/find-the-bad-step.md", "docs/tutorial/first-agent.md"}
 """Pages that start many processes; `make test-fast` does not run their code."""
 
 
@@ -120,6 +120,7 @@ def run_shell(text: str) -> str:
     """What commands print, with our own `lastgood` and `python`."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     settings = {**os.environ, "PATH": path, "PYTHONIOENCODING": "utf-8"}
+    settings["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # ours take seconds to load
     command = ["sh", "-c", text]
     return subprocess.run(
         command, capture_output=True, encoding="utf-8", env=settings, check=False
@@ -128,7 +129,7 @@ def run_shell(text: str) -> str:
 
 def lasting(text: str) -> list[list[str]]:
     """The words of an output that are the same every time."""
-    aged = re.sub(r"\b(now|\d+ (s|min) ago)\b", "AGE", text)
+    aged = re.sub(r"\b(now|\d+ (s|min) ago|in \d+\.\d\ds)\b", "AGE", text)
     named = re.sub(r"\bmain-[0-9a-f]{6}\b", "main-NEW", aged)
     return [line.split() for line in named.splitlines()]
 
