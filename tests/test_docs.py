@@ -1,9 +1,10 @@
 """The documentation is true: its code runs, its links lead somewhere, its names exist.
 
 Every fenced python block of a page is run, in order, in one module and an empty directory; `await`
-works at the top level. A sh block that begins with the command `lastgood` or `python` is run
-between them, and the text block behind it must be what it prints, but for ages and random names.
-A comment before a block says that it is a file of that directory, or why it must not run:
+works at the top level, and a `try` there must catch something. A sh block that begins with the
+command `lastgood` or `python` is run between them, and the text block behind it must be what it
+prints, but for ages and random names. A comment before a block says that it is a file of that
+directory, or why it must not run:
 
     <!-- file: agent.py -->
     <!-- not run: needs a server -->
@@ -134,10 +135,25 @@ def lasting(text: str) -> list[list[str]]:
     return [line.split() for line in named.splitlines()]
 
 
+class Catching(ast.NodeTransformer):
+    """Makes an example of an error fail if there is none: every `try` outside of functions."""
+
+    def visit_Try(self, node: ast.Try) -> ast.Try:
+        message = f"line {node.lineno}: nothing was raised"
+        fail = ast.parse(f"raise AssertionError({message!r})").body
+        node.orelse = node.orelse or fail
+        return ast.fix_missing_locations(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+
 async def run_block(page: Path, block: Block, names: dict[str, Any]) -> None:
     # The empty lines make the line numbers of a traceback those of the page.
-    source = "\n" * block.line + block.text
-    code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    tree = Catching().visit(ast.parse("\n" * block.line + block.text))
+    code = compile(tree, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     result = eval(code, names)
     if inspect.iscoroutine(result):
         await result
@@ -328,6 +344,12 @@ class TestTheReadingOfPages:
         with pytest.raises(AssertionError) as failure:
             run_page(page, {})
         assert failure.traceback[-1].lineno == 3
+
+    def test_an_example_of_an_error_without_one_fails(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.md"
+        page.write_text("```python\ntry:\n    x = 1\nexcept KeyError:\n    pass\n```\n")
+        with pytest.raises(AssertionError, match="line 2: nothing was raised"):
+            run_page(page, {})
 
     @pytest.mark.parametrize(
         ("name", "there"),

@@ -88,8 +88,7 @@ This page is made from `errors.py` by `make reference`.
 
 All errors derive from `LastgoodError` and can be imported from `lastgood`. Each has a `code`, which
 stays the same across releases, a `message`, and a `hint` that says what to do; `str(error)` is
-both.
-A wrong argument is an ordinary `TypeError` or `ValueError`.
+both. A wrong argument is an ordinary `TypeError` or `ValueError`.
 
 ```text
 {tree}
@@ -270,7 +269,7 @@ def _error(error: type[lastgood.LastgoodError]) -> str:
     bases = " and ".join(f"`{base.__name__}`" for base in error.__bases__)
     example = f"\n```python\n{note['example']}\n```\n" if "example" in note else ""
     return (
-        f"## {error.__name__}\n\n`code`: `{error.code}`. A {bases}.\n\n{_doc(error)}\n\n"
+        f"## {error.__name__}\n\n`code`: `{error.code}`. Derives from {bases}.\n\n{_doc(error)}\n\n"
         f"**When.** {note['when']}\n\n**What to do.** {note['then']}\n{example}"
     )
 
