@@ -93,6 +93,26 @@ def thread() -> Iterator[str]:
     )
 
 
+def tree() -> Iterator[str]:
+    """A state of 5 KB, taken apart."""
+    yield text(20, 30, "state", "name") + text(74, 30, "5.4 KB, so it is taken apart", "note")
+    yield box(20, 112, 120, 36, "box", "fields")
+    for y, key, node in ((64, "invoice", "leaf"), (160, "messages", "sequence")):
+        yield arrow((140, 130), (190, 130), (190, y + 18), (279, y + 18))
+        yield text(200, y + 11, key, "note") + box(280, y, 110, 36, "box", node)
+    yield text(408, 87, '"INV-4821": small, stands in the manifest itself', "note")
+    yield arrow((390, 178), (429, 178))
+    for number in range(1, 5):
+        yield box(430 + (number - 1) * 74, 160, 66, 36, "new", f"page {number}")
+    yield text(280, 216, "4 messages each, about 1 KiB; stored as parts 1-4 of stream 1", "note")
+    yield text(
+        20,
+        252,
+        "blue: nodes, which are hashed; green: pages, which are not part of the hash",
+        "note",
+    )
+
+
 PARTS = {"@1": [1, 2, 3, 4], "@2": [1, 2, 3, 4, 5], "@3": [2, 3, 4, 5, 6], "@4": [1, 2, 3, 4, 5, 7]}
 """Which parts each manifest of the worked example names; 7 is the first of stream 2."""
 NOTES = {
@@ -128,6 +148,7 @@ PICTURES = (
     Picture(
         "thread.svg", "A thread: two lanes, five checkpoints, three branches", 760, 360, thread
     ),
+    Picture("tree.svg", "A state as a tree: fields, a leaf, a sequence of pages", 760, 268, tree),
     Picture("parts.svg", "Four checkpoints and the parts that they share", 770, 312, parts),
 )
 
