@@ -34,7 +34,7 @@ check: .venv/dev.ok ## lint, format, types, spelling, architecture
 	.venv/dev/bin/ruff check .
 	.venv/dev/bin/ruff format --check .
 	.venv/dev/bin/mypy
-	.venv/dev/bin/codespell -D - -D docs/words.txt *.md docs/*.md docs/*/ src tests benchmarks
+	.venv/dev/bin/codespell -D - -D docs/words.txt *.md docs/*.md docs/*/ src benchmarks
 	.venv/dev/bin/python -m pytest -q tests/test_architecture.py
 
 format: .venv/dev.ok ## rewrite the sources in the house format

@@ -106,10 +106,7 @@ def tree() -> Iterator[str]:
         yield box(430 + (number - 1) * 74, 160, 66, 36, "new", f"page {number}")
     yield text(280, 216, "4 messages each, about 1 KiB; stored as parts 1-4 of stream 1", "note")
     yield text(
-        20,
-        252,
-        "blue: nodes, which are hashed; green: pages, which are not part of the hash",
-        "note",
+        20, 252, "blue: nodes of the tree; green: pages, which come and go one by one", "note"
     )
 
 
