@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS = 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format reference images torture bench bench-quick bench-page scale lock clean
+.PHONY: help demo test test-fast check format reference images docs torture bench bench-quick bench-page scale lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -30,22 +30,28 @@ test: .venv/test.ok ## every test
 test-fast: .venv/test.ok ## every test but the faults and the slow ones
 	$(PYTEST) -n 2 -m "not fault and not slow" tests
 
-check: .venv/dev.ok ## lint, format, types, architecture
+check: .venv/dev.ok ## lint, format, types, spelling, architecture
 	.venv/dev/bin/ruff check .
 	.venv/dev/bin/ruff format --check .
 	.venv/dev/bin/mypy
+	.venv/dev/bin/codespell -D - -D docs/words.txt *.md docs/*.md docs/*/ src benchmarks
 	.venv/dev/bin/python -m pytest -q tests/test_architecture.py
 
 format: .venv/dev.ok ## rewrite the sources in the house format
 	.venv/dev/bin/ruff check --fix-only .
 	.venv/dev/bin/ruff format .
 
-reference: .venv/test.ok ## write the reference page of the command line
-	mkdir -p docs/reference
+reference: .venv/test.ok ## write the reference pages, from docstrings and --help
 	.venv/test/bin/python -m lastgood.cli.reference > docs/reference/cli.md
+	.venv/test/bin/python docs/reference/write.py
 
-images: .venv/test.ok ## draw the pictures of the README
+images: .venv/test.ok ## draw the pictures of the README and of the pages
 	.venv/test/bin/python docs/images/render.py
+	.venv/test/bin/python docs/diagrams/draw.py
+
+docs: .venv/docs.ok ## the documentation as a site in build/site; every warning is an error
+	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict --clean
+	@echo "build/site/index.html"
 
 torture: .venv/test.ok ## the fault tests, ten times as long
 	LASTGOOD_TORTURE=10 $(PYTEST) -n 2 --timeout 1800 tests/faults
@@ -72,6 +78,7 @@ lock: $(UV) ## pin all environments again
 	$(COMPILE) -c requirements/dev.txt pyproject.toml -o requirements/core.txt
 	$(COMPILE) -c requirements/dev.txt pyproject.toml requirements/bench.in \
 		-o requirements/bench.txt
+	$(COMPILE) pyproject.toml requirements/docs.in -o requirements/docs.txt
 	! grep -n '://' requirements/*.txt
 
 clean: ## remove environments, caches and results

@@ -1,10 +1,12 @@
 """The documentation is true: its code runs, its links lead somewhere, its names exist.
 
-Every fenced python block of a page is run, in order, in one namespace and an empty directory;
-`await` works at the top level. A sh block that begins with the command `lastgood` is run between
-them, and the text block behind it must be what it prints, but for ages and random names. A
-block that must not run says why in a comment before it:
+Every fenced python block of a page is run, in order, in one module and an empty directory; `await`
+works at the top level, and a `try` there must catch something. A sh block that begins with the
+command `lastgood` or `python` is run between them, and the text block behind it must be what it
+prints, but for ages and random names. A comment before a block says that it is a file of that
+directory, or why it must not run:
 
+    <!-- file: agent.py -->
     <!-- not run: needs a server -->
 """
 
@@ -20,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,22 +31,38 @@ import lastgood
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(lastgood.__file__).parent
-TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES = sorted([*(ROOT / name for name in TOP), *(ROOT / "docs").rglob("*.md")])
-LANGUAGES = {"python", "text", "sh", "mermaid"}
+LANGUAGES = {"python", "text", "sh"}
+COMMANDS = ("lastgood ", "python ")
+"""How a sh block begins that is run."""
 README_LINES = 100
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+SLOW = {"docs/tutorial/find-the-bad-step.md", "docs/tutorial/first-agent.md"}
+"""Pages that start many processes; `make test-fast` does not run their code."""
+
+
+def param(page: Path, *, runs: bool = False) -> Any:
+    name = str(page.relative_to(ROOT))
+    return pytest.param(page, id=name, marks=[pytest.mark.slow] if runs and name in SLOW else [])
+
+
+each_page = pytest.mark.parametrize("page", [param(page) for page in PAGES])
+each_page_that_runs = pytest.mark.parametrize("page", [param(page, runs=True) for page in PAGES])
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: where it begins, in what language, and why it is not run (None if it is)."""
+    """A fenced block: where it begins, in what language, and the comment before it.
+
+    `excuse` says why it is not run (None if it is), `file` what it is to be written to.
+    """
 
     line: int
     language: str
     text: str
-    excuse: str | None
+    excuse: str | None = None
+    file: str | None = None
 
 
 def call_model(step: str, messages: list[Any]) -> dict[str, str]:
@@ -67,15 +86,16 @@ def blocks_of(page: Path) -> list[Block]:
             continue
         start, language = opened
         text = "\n".join(lines[start + 1 : number])
-        found.append(Block(start + 1, language, text, excuse_before(lines[:start])))
+        excuse, file = (comment_before(lines[:start], word) for word in ("not run", "file"))
+        found.append(Block(start + 1, language, text, excuse, file))
         opened = None
     assert opened is None, f"{page.name}: a block that begins in line {opened} has no end"
     return found
 
 
-def excuse_before(lines: list[str]) -> str | None:
+def comment_before(lines: list[str], word: str) -> str | None:
     above = next((line for line in reversed(lines) if line.strip()), "")
-    match = re.fullmatch(r"<!-- not run: (.+) -->", above.strip())
+    match = re.fullmatch(rf"<!-- {word}: (.+) -->", above.strip())
     return match[1] if match else None
 
 
@@ -87,11 +107,13 @@ def run_page(page: Path, names: dict[str, Any]) -> None:
     with asyncio.Runner() as runner:
         printed = None
         for block in blocks_of(page):
-            if block.language == "python" and block.excuse is None:
+            if block.file is not None:
+                Path(block.file).write_text(block.text + "\n")
+            elif block.language == "python" and block.excuse is None:
                 runner.run(run_block(page, block, names))
             elif block.language == "text" and printed is not None:
                 assert lasting(block.text) == lasting(printed), f"{page.name}:{block.line}"
-            is_ours = block.language == "sh" and block.text.startswith("lastgood ")
+            is_ours = block.language == "sh" and block.text.startswith(COMMANDS)
             printed = run_shell(block.text) if is_ours else None
 
 
@@ -99,6 +121,7 @@ def run_shell(text: str) -> str:
     """What commands print, with our own `lastgood` and `python`."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     settings = {**os.environ, "PATH": path, "PYTHONIOENCODING": "utf-8"}
+    settings["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # ours take seconds to load
     command = ["sh", "-c", text]
     return subprocess.run(
         command, capture_output=True, encoding="utf-8", env=settings, check=False
@@ -107,15 +130,30 @@ def run_shell(text: str) -> str:
 
 def lasting(text: str) -> list[list[str]]:
     """The words of an output that are the same every time."""
-    aged = re.sub(r"\b(now|\d+ (s|min) ago)\b", "AGE", text)
+    aged = re.sub(r"\b(now|\d+ (s|min) ago|in \d+\.\d\ds)\b", "AGE", text)
     named = re.sub(r"\bmain-[0-9a-f]{6}\b", "main-NEW", aged)
     return [line.split() for line in named.splitlines()]
 
 
+class Catching(ast.NodeTransformer):
+    """Makes an example of an error fail if there is none: every `try` outside of functions."""
+
+    def visit_Try(self, node: ast.Try) -> ast.Try:
+        message = f"line {node.lineno}: nothing was raised"
+        fail = ast.parse(f"raise AssertionError({message!r})").body
+        node.orelse = node.orelse or fail
+        return ast.fix_missing_locations(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+
 async def run_block(page: Path, block: Block, names: dict[str, Any]) -> None:
     # The empty lines make the line numbers of a traceback those of the page.
-    source = "\n" * block.line + block.text
-    code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    tree = Catching().visit(ast.parse("\n" * block.line + block.text))
+    code = compile(tree, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     result = eval(code, names)
     if inspect.iscoroutine(result):
         await result
@@ -126,18 +164,33 @@ def prelude(page: Path) -> dict[str, Any]:
     return {"__name__": f"page_{page.stem}", **own}
 
 
-@each_page
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Modules as a program in that directory has them; those that a page brings go with it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield sys.modules
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if name.startswith("page_") or Path(file).is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+@each_page_that_runs
 def test_the_code_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, modules: dict[str, Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run_page(page, prelude(page))
+    module = ModuleType(f"page_{page.stem}")
+    vars(module).update(prelude(page))
+    modules[module.__name__] = module
+    run_page(page, vars(module))
 
 
 @each_page
 def test_every_block_says_what_it_is(page: Path) -> None:
     unknown = [b.line for b in blocks_of(page) if b.language not in LANGUAGES]
-    assert unknown == [], "a block is python, text, sh or mermaid"
+    assert unknown == [], "a block is python, text or sh"
 
 
 @each_page
@@ -259,7 +312,8 @@ def is_there(name: str) -> bool:
 
 @each_page
 def test_files_and_names_of_ours_exist(page: Path) -> None:
-    assert [name for name in names_in(page) if not is_there(name)] == []
+    own = {block.file for block in blocks_of(page)}
+    assert [name for name in names_in(page) if not is_there(name) and name not in own] == []
 
 
 class TestTheReadingOfPages:
@@ -269,9 +323,20 @@ class TestTheReadingOfPages:
         page = tmp_path / "page.md"
         page.write_text("<!-- not run: it sleeps -->\n\n```python\nx\n```\n\n```text\ny\n```\n")
         assert blocks_of(page) == [
-            Block(3, "python", "x", "it sleeps"),
-            Block(7, "text", "y", None),
+            Block(3, "python", "x", excuse="it sleeps"),
+            Block(7, "text", "y"),
         ]
+
+    def test_a_file_is_written_and_commands_are_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        page = tmp_path / "page.md"
+        file = "<!-- file: a.py -->\n```python\nprint(1)\n```\n"
+        page.write_text(f"{file}```sh\npython a.py\n```\n```text\n2\n```\n")
+        assert blocks_of(page)[0] == Block(2, "python", "print(1)", file="a.py")
+        with pytest.raises(AssertionError, match=r"page\.md:8"):
+            run_page(page, {})
 
     def test_code_that_fails_fails_the_page(self, tmp_path: Path) -> None:
         page = tmp_path / "page.md"
@@ -279,6 +344,12 @@ class TestTheReadingOfPages:
         with pytest.raises(AssertionError) as failure:
             run_page(page, {})
         assert failure.traceback[-1].lineno == 3
+
+    def test_an_example_of_an_error_without_one_fails(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.md"
+        page.write_text("```python\ntry:\n    x = 1\nexcept KeyError:\n    pass\n```\n")
+        with pytest.raises(AssertionError, match="line 2: nothing was raised"):
+            run_page(page, {})
 
     @pytest.mark.parametrize(
         ("name", "there"),

@@ -89,26 +89,44 @@ class Header(Later):
     """Everything about a checkpoint except its state; listing headers never loads states."""
 
     checkpoint_id: str
+    """A UUID; the client chooses it."""
     agent_id: str
+    """Whose lane of the thread it is in."""
     session_id: str
+    """The thread."""
     parent_id: str | None
+    """The checkpoint that it follows; None for a root."""
     framework: str
+    """Who made the state: a `Framework` or any text."""
     schema_version: str
+    """Of these fields, not of the state."""
     step_index: int
+    """The parent's and one more, unless the save said otherwise."""
     step_name: str | None
     agent_context: Mapping[str, object]
+    """What was saved as `context`."""
     metadata: Mapping[str, object]
+    """What it can be found by."""
     created_at: datetime
+    """When the state was captured, by the clock of the client."""
     ttl_seconds: float | None
     expires_at: datetime | None
+    """When its time is over, by the clock of the store."""
     checksum: str
+    """SHA-256 over the content, the same in every store."""
     handoff_target: str | None
+    """The agent that it was handed to."""
     handoff_schema: str | None
     seq: int
+    """Its number in the thread, from the commit: the only order there is."""
     branch: str
+    """The line on which it was saved."""
     size: int
+    """Bytes of the encoded state."""
     digest: str
+    """SHA-256 over the checksum, the expiry and the parent's digest: a chain."""
     losses: tuple[Loss, ...] = ()
+    """What `on_unserializable="drop"` left out."""
 
     def __repr__(self) -> str:
         step = f"step {self.step_index}" + (f" {self.step_name!r}" if self.step_name else "")

@@ -69,6 +69,14 @@ class Run(Generic[S]):
 
     state: S
     """The working copy: the state of the last good step, else `initial`, else None."""
+    branch: str | None
+    """The line that it saves on; None before the first step of an empty lane."""
+    attempt: int
+    """How often the run was entered, this time included."""
+    is_new: bool
+    """Whether the lane was empty."""
+    resumed: bool
+    """Whether it goes on with a run that was left open: by a crash, an error, a signal."""
 
     def __init__(
         self, core: Core, driver: Driver, place: Place, initial: S | Callable[[], S] | None

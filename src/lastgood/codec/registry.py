@@ -243,7 +243,13 @@ def register(
     encode: Encode | None = None,
     decode: Decode | None = None,
 ) -> Any:
-    """Register a class for the whole process; see the top of this module for the three ways."""
+    """Register a class for the whole process.
+
+    `@register` on a class allows it under `strict_types`; `@register("shop.order")` also stores it
+    under a name of its own, so that it may move; `register(Money, "money", encode=..., decode=...)`
+    is for a class that is not data: `encode` gives a value to store, `decode` takes it back.
+    Raises ValueError if the name belongs to another class.
+    """
     if isinstance(cls, str):
         return lambda decorated: DEFAULT.register(decorated, cls, encode=encode, decode=decode)
     return DEFAULT.register(cls, name, encode=encode, decode=decode)
