@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS = 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format reference images docs torture bench bench-quick bench-page scale lock clean
+.PHONY: help demo test test-fast check format reference images docs torture bench bench-quick bench-page scale scale-page lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -64,6 +64,9 @@ bench-quick: .venv/bench.ok ## the same in small, one round: whether it works, n
 
 scale: .venv/bench.ok ## how every operation grows with the store, up to ten million checkpoints
 	.venv/bench/bin/python -m benchmarks.scale
+
+scale-page: .venv/bench.ok ## docs/explanation/growth.md and its picture, from the last make scale
+	.venv/bench/bin/python -m benchmarks.scale --page
 
 bench-page: .venv/bench.ok ## docs/benchmarks.md and its pictures, from the newest result or RESULT=
 	.venv/bench/bin/python -m benchmarks.page $(RESULT)

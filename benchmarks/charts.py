@@ -1,4 +1,4 @@
-"""Curves of W1 as SVG: what a save takes and what the file holds, step by step.
+"""Curves as SVG: what a save takes and what the file holds, step by step; how things grow.
 
 Written by hand, because a picture of a few lines needs no library. It brings its own ground, and
 its colours follow the reader's light or dark scheme; every curve is named at its end, and a
@@ -29,6 +29,10 @@ COLOURS = {
     "json-rows": ("#b01657", "#ff8ab8"),
     "pickle-files": ("#0e7490", "#5fd3ea"),
     "floor": ("#6b7280", "#a3acb9"),
+    "restore": ("#0b7a53", "#4cd6a0"),
+    "latest": ("#1f5fc4", "#7db2ff"),
+    "log": ("#c2410c", "#ff9a5c"),
+    "threads": ("#7a3fc0", "#c79bff"),
 }
 STYLE = """
   text { font: 12px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #24292f }
@@ -63,6 +67,9 @@ class Chart:
     about: str
     factor: float
     unit: str
+    across: str = "step"
+    powers: bool = False
+    """Whether the steps are so far apart that their logarithm is shown."""
 
 
 CHARTS = {
@@ -97,16 +104,26 @@ def curves_of(result: Mapping[str, Any], chart: Chart) -> list[Curve]:
 
 
 class Scale:
-    """Steps to the right, the logarithm of a value upwards."""
+    """Steps (or their logarithm) to the right, the logarithm of a value upwards."""
 
-    def __init__(self, curves: Sequence[Curve]) -> None:
+    def __init__(self, curves: Sequence[Curve], *, powers: bool = False) -> None:
         values = [value for curve in curves for value in curve.values if value > 0]
         self.low, self.high = log10(min(values) * 0.8), log10(max(values) * 1.25)
         self.steps = max(max(curve.steps) for curve in curves)
+        self.first = log10(min(min(curve.steps) for curve in curves)) if powers else None
 
     def x(self, step: float) -> float:
         """Where a step is."""
-        return LEFT + (WIDTH - LEFT - RIGHT) * step / self.steps
+        part = step / self.steps
+        if self.first is not None:
+            part = (log10(step) - self.first) / (log10(self.steps) - self.first)
+        return LEFT + (WIDTH - LEFT - RIGHT) * part
+
+    def marks(self) -> list[float]:
+        """The steps that are named below: quarters, or powers of ten."""
+        if self.first is None:
+            return [self.steps * quarter / 4 for quarter in range(5)]
+        return [10.0**power for power in range(ceil(self.first), floor(log10(self.steps)) + 1)]
 
     def y(self, value: float) -> float:
         """Where a value is."""
@@ -123,7 +140,7 @@ class Scale:
 
 def draw(chart: Chart, curves: Sequence[Curve]) -> str:
     """The picture, complete."""
-    scale = Scale(curves)
+    scale = Scale(curves, powers=chart.powers)
     parts = [
         *_head(chart, curves),
         *_grid(chart, scale),
@@ -136,8 +153,8 @@ def draw(chart: Chart, curves: Sequence[Curve]) -> str:
 
 def _head(chart: Chart, curves: Sequence[Curve]) -> list[str]:
     ends = ", ".join(f"{c.name} {_spelled(c.values[-1])} {chart.unit}" for c in curves)
-    steps = f"{curves[0].steps[-1]:,.0f}"
-    about = f"{chart.about} against the step, on a logarithmic scale. After {steps} steps: {ends}."
+    last = f"{curves[0].steps[-1]:,.0f} {chart.across}s"
+    about = f"{chart.about} against the {chart.across}, on a logarithmic scale. At {last}: {ends}."
     shape = f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="title about"'
     dark = f"  @media (prefers-color-scheme: dark) {{{DARK}{_colours(1)}  }}"
     under = f"{chart.about} ({chart.unit}), logarithmic"
@@ -166,13 +183,13 @@ def _grid(chart: Chart, scale: Scale) -> list[str]:
         lines.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
         label = f"{value:g} {chart.unit}"
         lines.append(_text("quiet", LEFT - 8, y + 4, label, anchor="end"))
-    for quarter in range(5):
-        step = scale.steps * quarter / 4
-        lines.append(
-            _text("quiet", scale.x(step), HEIGHT - BOTTOM + 20, f"{step:,.0f}", anchor="middle")
-        )
-    middle = scale.x(scale.steps / 2)
-    lines.append(_text("quiet", middle, HEIGHT - 10, "step", anchor="middle"))
+    below = HEIGHT - BOTTOM + 20
+    lines += [
+        _text("quiet", scale.x(step), below, f"{step:,.0f}", anchor="middle")
+        for step in scale.marks()
+    ]
+    middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
+    lines.append(_text("quiet", middle, HEIGHT - 10, chart.across, anchor="middle"))
     return lines
 
 

@@ -7,7 +7,6 @@ the middle of the store; only `verify` reads everything, and is timed once.
 
 import argparse
 import json
-import os
 import random
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,30 +16,60 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks import bulk
+from benchmarks.charts import Chart, Curve, draw
 from benchmarks.report import RESULTS
 from benchmarks.stores.interface import AGENT
 
 LOOKS = 100
+LARGER = "a larger file"
 SHAPES = {
     "one thread, longer": [(1, 1_000), (1, 10_000), (1, 100_000)],
     "more threads": [(1_000, 1), (10_000, 1), (100_000, 1)],
-    "a larger file": [(100, 100), (100, 1_000), (100, 10_000), (100, 100_000)],
+    LARGER: [(100, 100), (100, 1_000), (100, 10_000), (100, 100_000)],
 }
 LARGEST_VERIFIED = 1_000_000
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, PICTURE = DOCS / "explanation" / "growth.md", DOCS / "images" / "growth.svg"
+BEGIN, END = "<!-- figures: made by make scale-page -->", "<!-- end of figures -->"
+CHART = Chart(
+    "",
+    "Reading from a file of 10,000 to 10,000,000 checkpoints",
+    "milliseconds per call",
+    1,
+    "ms",
+    across="checkpoint",
+    powers=True,
+)
 
 
 def main() -> None:
     """Measure every shape and show the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--largest", type=int, default=10_000_000, help="checkpoints in a file")
-    largest = parser.parse_args().largest
-    RESULTS.mkdir(exist_ok=True)
-    measured = list(_measured(largest))
-    for line in table(measured):
-        print(line)
+    parser.add_argument("--page", action="store_true", help="write the page of the last run")
+    options = parser.parse_args()
     path = RESULTS / "scale.json"
-    path.write_text(json.dumps(measured, indent=1) + "\n")
-    print(f"\nall figures: {os.path.relpath(path)}")
+    if not options.page:
+        RESULTS.mkdir(exist_ok=True)
+        path.write_text(json.dumps(list(_measured(options.largest)), indent=1) + "\n")
+    measured = json.loads(path.read_text())
+    print("\n".join(table(measured)))
+    if options.page:
+        _write_page(measured)
+
+
+def _write_page(measured: list[dict[str, Any]]) -> None:
+    """Put the tables and the picture into the documentation."""
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(f"{before}{BEGIN}\n{chr(10).join(table(measured))}\n\n{END}{after}")
+    rows = [row for row in measured if row["shape"] == LARGER]
+    sizes = [row["threads"] * row["each"] for row in rows]
+    names = {"restore": "restore", "latest": "latest", "log": "log", "listing": "threads"}
+    curves = [Curve(name, sizes, [row[key] for row in rows]) for key, name in names.items()]
+    PICTURE.write_text(draw(CHART, curves))
 
 
 def _measured(largest: int) -> Iterator[dict[str, Any]]:

@@ -116,6 +116,15 @@ def test_a_constructor_called_with_an_address(colour: Any) -> None:
         colour("memory:")
 
 
+def test_a_checkpoint_travels_between_processes(place: Path) -> None:
+    with BlockingClient.sqlite(place / "a.db") as client:
+        made = client.save("a", session_id="s", execution_state={"when": {1, 2}}, team="ap")
+        found, header = client.restore(made), client.resolve(made)
+    for value in (found, header):
+        assert pickle.loads(pickle.dumps(value)) == value
+    assert pickle.loads(pickle.dumps(found)).verify_integrity()
+
+
 def test_a_client_is_not_pickled(colour: Any, place: Path) -> None:
     for client in (colour.memory(), colour.sqlite("x.db"), colour.null()):
         with pytest.raises(TypeError, match="in each process"):
@@ -248,6 +257,7 @@ def test_close_leaves_no_thread(
             await client.close()
             assert ended(started), started()
         await client.close()
+        assert ended(started), started()
 
     asyncio.run(play())
     client = getattr(BlockingClient, factory)(heartbeat_seconds=0.01)

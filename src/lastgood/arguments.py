@@ -166,6 +166,14 @@ def built(checkpoint: Checkpoint) -> None:
     parent(checkpoint.parent_id)
 
 
+def edits(value: object) -> None:
+    """What `fork` changes: values by path, or a function."""
+    if value is not None and not callable(value) and not isinstance(value, Mapping):
+        raise TypeError(
+            f"edits must be a mapping of paths to values or a function, not {type(value).__name__}"
+        )
+
+
 def one_of(value: str, choices: tuple[str, ...], what: str) -> None:
     """An option that takes a few words."""
     if value not in choices:

@@ -67,6 +67,8 @@ class ThreadEntry(NamedTuple):
     """The store's clock, for the age of the run's last sign of life."""
     newest: CheckpointRow | None = None
     """The checkpoint that was saved last, if it was asked for and was not removed."""
+    damage: str = ""
+    """What is wrong with the thread; then nothing of it but its name is told."""
 
 
 class Outline(NamedTuple):

@@ -66,6 +66,10 @@ class Checkpoint(Header):
         values["expires_at"] = self.expires_at.isoformat() if self.expires_at else None
         return values
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels between processes as its plain fields; the codec stays behind."""
+        return type(self).from_dict, (self.as_dict(),)
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `as_dict`; raises IncompatibleCheckpointError for another schema."""

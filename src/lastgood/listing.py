@@ -102,10 +102,11 @@ def newest_metadata(core: Core, entry: ThreadEntry) -> Mapping[str, Any]:
 
 def _info(core: Core, entry: ThreadEntry) -> ThreadInfo:
     row, run = entry.row, entry.run
+    status = status_of(run, entry.now, core.options.stale_after_seconds)
     return ThreadInfo(
         thread_id=row.name,
         title=row.title or row.name,
-        status=status_of(run, entry.now, core.options.stale_after_seconds),
+        status="damaged" if entry.damage else status,
         checkpoints=row.checkpoints,
         agents=entry.agents,
         branches=row.branches,
@@ -114,7 +115,7 @@ def _info(core: Core, entry: ThreadEntry) -> ThreadInfo:
         created_at=moment(row.created_at),
         updated_at=moment(row.updated_at),
         user=row.owner,
-        error=run.error if run else None,
+        error=entry.damage or (run.error if run else None),
         result=core.codec.unpack(run.result) if run and run.result else None,
     )
 

@@ -168,7 +168,8 @@ class ThreadInfo:
     thread_id: str
     title: str
     status: str
-    """`running`, `stale`, `failed`, `idle` or `done`: its newest run's."""
+    """`running`, `stale`, `failed`, `idle` or `done`: its newest run's. Or `damaged`: then nothing
+    else is told but the name; `verify` tells more."""
     checkpoints: int
     agents: tuple[str, ...]
     branches: int

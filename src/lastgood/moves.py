@@ -33,6 +33,7 @@ class Moving:
         function that changes the state or returns another; `remove` takes paths away. With
         `switch` the agent goes on from the fork, else it stays where it is.
         """
+        arguments.edits(edits)
         return await moving.fork(
             self._core,
             self._driver,

@@ -232,6 +232,15 @@ def intact(cls: type[R], columns: Sequence[object]) -> R | None:
         return None
 
 
+def suspect(columns: Sequence[object]) -> ThreadRow:
+    """A damaged thread, as far as its row tells which one it is: its key, its names, its place."""
+    stored = ThreadRow._make(columns[:-1])
+    blank = dict.fromkeys(("incarnation", "seq", "checkpoints", "expiring", "lanes"), 0)
+    blank |= dict.fromkeys(("branches", "tags", "runs", "size", "created_at", "updated_at"), 0)
+    named = {"name": str(stored.name), "title": "", "owner": None, "last_step": None}
+    return stored._replace(newest=b"", **blank, **named)  # type: ignore[arg-type]
+
+
 def content_of(row: CheckpointRow, agent: str) -> tuple[object, ...]:
     """The fields that the checksum covers, besides the content root."""
     return (

@@ -141,8 +141,8 @@ def questions(made: dict[str, list[str]]) -> Iterator[Question]:
     for ref in REFS:
         yield f"resolve {ref}", lambda c, ref=ref: _or_absent(lambda: c.resolve(ref))
         yield f"walk {ref}", lambda c, ref=ref: _or_absent(lambda: list(c.walk(ref)))
-    yield "threads by name", lambda client: list(client.threads(sort="name"))
-    yield "threads by age", lambda client: list(client.threads(sort="created"))
+    yield "threads by name", lambda client: list(all_threads(client, "name"))
+    yield "threads by age", lambda client: list(all_threads(client, "created"))
     yield "log of a branch", lambda client: list(client.log("team", branch="main"))
     yield "log by step", lambda client: list(client.log("brief", step_name="tick"))
     yield "log by metadata", lambda client: list(client.log("chat", metadata={"even": True}))

@@ -30,9 +30,10 @@ from lastgood.backend import (
 from lastgood.backends import forking, memory_surveys
 from lastgood.backends.memory_shelves import Columns, Shelves, StoredPart
 from lastgood.backends.tables import taken
-from lastgood.backends.views import Lifetimes, Listed, Views, wanted
+from lastgood.backends.views import Lifetimes, Listed, Views, listed_thread, wanted
 from lastgood.commits import Found, Intent, Scope, Taken, Writes, decided
 from lastgood.driver import Turnstile
+from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Slot, Spot, check_parts
 from lastgood.pages import SLICE
 from lastgood.reports import Problem
@@ -45,6 +46,7 @@ from lastgood.rows import (
     RunRow,
     TagRow,
     ThreadRow,
+    intact,
     pack_slots,
     sealed,
     unsealed,
@@ -133,26 +135,34 @@ class MemoryTables(Views):
                     break
         return kept
 
-    def live(self, tenant: str) -> list[ThreadRow]:
+    def _live(self, tenant: str) -> list[Listed]:
         """Every live thread of a tenant."""
         keys = [key for (of, _), key in self.shelves.names.items() if of == tenant]
-        rows = [unsealed(ThreadRow, self.shelves.threads[key]) for key in keys]
-        return [row for row in rows if row.live]
+        found = [listed_thread(self.shelves.threads[key]) for key in keys]
+        return [each for each in found if each.thread.live]
 
     def thread_page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
         place = _PLACES[listing.sort]
-        rows = sorted(self.live(tenant), key=place, reverse=listing.sort != "name")
+        down = listing.sort != "name"
+        found = sorted(self._live(tenant), key=lambda each: place(each.thread), reverse=down)
         if listing.after:
-            later = operator.gt if listing.sort == "name" else operator.lt
-            rows = [row for row in rows if later(place(row), listing.after)]
-        return [self._listed(row, newest=listing.newest) for row in rows[: listing.limit]]
+            later = operator.lt if down else operator.gt
+            found = [each for each in found if later(place(each.thread), listing.after)]
+        return [self._listed(each, newest=listing.newest) for each in found[: listing.limit]]
 
-    def _listed(self, row: ThreadRow, *, newest: bool) -> Listed:
-        last = self.checkpoint_at(row.thread, row.seq) if newest else None
-        return Listed(row, self.newest_run(row.thread), last)
+    def _listed(self, found: Listed, *, newest: bool) -> Listed:
+        row = found.thread
+        if found.damage:
+            return found
+        try:
+            last = self.checkpoint_at(row.thread, row.seq) if newest else None
+            return Listed(row, self.newest_run(row.thread), last)
+        except CheckpointIntegrityError as error:
+            return found._replace(damage=error.message)
 
     def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]:
-        return [lane for thread in threads for lane in self.lanes(thread)]
+        stored = (columns for thread in threads for columns in self.lane_columns(thread))
+        return [lane for columns in stored if (lane := intact(LaneRow, columns))]
 
     def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
         found = self.shelves.checkpoints.get(thread, {}).get(seq)

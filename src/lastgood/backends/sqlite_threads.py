@@ -16,7 +16,17 @@ from lastgood.backend import Sort, ThreadListing
 from lastgood.backends.sqlite_schema import COLUMNS, LOW, prefixed, select
 from lastgood.backends.views import Lifetimes, Listed, Views
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.rows import LIVE, CheckpointRow, LaneRow, R, RunRow, ThreadRow, unsealed
+from lastgood.rows import (
+    LIVE,
+    CheckpointRow,
+    LaneRow,
+    R,
+    RunRow,
+    ThreadRow,
+    intact,
+    suspect,
+    unsealed,
+)
 
 FEW = 256
 """With keys up to this the whole table of threads is looked at."""
@@ -121,7 +131,8 @@ class ThreadLists(Views):
         for first in range(0, len(threads), VARIABLES):
             some = threads[first : first + VARIABLES]
             marks = ", ".join("?" * len(some))
-            found += self.all(LaneRow, select(LaneRow, f"thread IN ({marks})"), *some)
+            rows = self.connection.execute(select(LaneRow, f"thread IN ({marks})"), some)
+            found += [lane for row in rows.fetchall() if (lane := intact(LaneRow, row))]
         return found
 
     def lifetimes(self, threads: Sequence[ThreadRow]) -> dict[int, Lifetimes]:
@@ -138,10 +149,12 @@ class ThreadLists(Views):
 
 
 def _listed(row: Sequence[Any], *, newest: bool) -> Listed:
-    run = row[_RUN_AT:_NEWEST_AT]
-    last = row[_NEWEST_AT:-2]
-    return Listed(
-        unsealed(ThreadRow, row[:_RUN_AT]),
-        unsealed(RunRow, run) if run[0] is not None else None,
-        unsealed(CheckpointRow, last) if newest and last[2] is not None else None,
-    )
+    columns, run, last = row[:_RUN_AT], row[_RUN_AT:_NEWEST_AT], row[_NEWEST_AT:-2]
+    try:
+        return Listed(
+            unsealed(ThreadRow, columns),
+            unsealed(RunRow, run) if run[0] is not None else None,
+            unsealed(CheckpointRow, last) if newest and last[2] is not None else None,
+        )
+    except CheckpointIntegrityError as error:
+        return Listed(suspect(columns), damage=error.message)

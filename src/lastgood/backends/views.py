@@ -13,18 +13,30 @@ from typing import NamedTuple
 from lastgood.backend import Listing, Located, Outline, ThreadEntry, ThreadListing
 from lastgood.backends.tables import Tables, audit
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow, intact
+from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow, intact, suspect, unsealed
 
 COUNTED = 256
 """Of a thread with at most so many checkpoints, all are accounted for when it is listed."""
 
 
 class Listed(NamedTuple):
-    """A thread on a page: its row, its newest run, its newest checkpoint if that was wanted."""
+    """A thread on a page: its row, its newest run, its newest checkpoint if that was wanted.
+
+    Where one of them is damaged, `damage` says so, and the others are not told.
+    """
 
     thread: ThreadRow
     run: RunRow | None = None
     newest: CheckpointRow | None = None
+    damage: str = ""
+
+
+def listed_thread(columns: Sequence[object]) -> Listed:
+    """A thread by its stored columns alone, damaged or not."""
+    try:
+        return Listed(unsealed(ThreadRow, columns))
+    except CheckpointIntegrityError as error:
+        return Listed(suspect(columns), damage=error.message)
 
 
 class Lifetimes(NamedTuple):
@@ -129,14 +141,28 @@ class Views(Tables):
         lanes: dict[int, list[LaneRow]] = {found.thread.thread: [] for found in listed}
         for lane in self.lanes_of(list(lanes)):
             lanes[lane.thread].append(lane)
-        over = self._expired([found.thread for found in listed if found.thread.expiring])
+        lives = self.lifetimes([found.thread for found in listed if found.thread.expiring])
         return [
-            self._entry(found, lanes[found.thread.thread], over.get(found.thread.thread, 0))
+            self._told(found, lanes[found.thread.thread], lives.get(found.thread.thread))
             for found in listed
         ]
 
-    def _entry(self, found: Listed, lanes: list[LaneRow], over: int) -> ThreadEntry:
-        thread = found.thread
+    def _told(self, found: Listed, lanes: list[LaneRow], lives: Lifetimes | None) -> ThreadEntry:
+        """A thread, or what is wrong with it: damage in one takes no other off the list."""
+        damage = found.damage
+        if not damage:
+            try:
+                return self._entry(found, lanes, lives)
+            except CheckpointIntegrityError as error:
+                damage = error.message
+        return ThreadEntry(suspect((*found.thread, b"")), (), None, self.clock, damage=damage)
+
+    def _entry(self, found: Listed, lanes: list[LaneRow], lives: Lifetimes | None) -> ThreadEntry:
+        thread, over = found.thread, 0
+        if lives is not None:
+            over = lives.over
+            audit(thread, lives.stored, thread.checkpoints, "checkpoint")
+            audit(thread, lives.expiring, thread.expiring, "expiring checkpoint")
         audit(thread, len(lanes), thread.lanes, "lane")
         audit(thread, found.run.number if found.run else 0, thread.runs, "run")
         ordered = sorted(lanes, key=lambda lane: lane.number)
@@ -156,14 +182,6 @@ class Views(Tables):
         """The newest checkpoint of a thread whose last one may be removed or over its time."""
         now = self.now_in(thread)
         return next(iter(self.scan(thread.thread, None, Listing(thread.name, limit=1), now)), None)
-
-    def _expired(self, threads: Sequence[ThreadRow]) -> dict[int, int]:
-        """How many checkpoints of each are over their time, all of them accounted for."""
-        counted = self.lifetimes(threads) if threads else {}
-        for thread in threads:
-            audit(thread, counted[thread.thread].stored, thread.checkpoints, "checkpoint")
-            audit(thread, counted[thread.thread].expiring, thread.expiring, "expiring checkpoint")
-        return {key: found.over for key, found in counted.items()}
 
     # one thread from inside
 

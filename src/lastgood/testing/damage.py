@@ -133,17 +133,31 @@ async def _restored(client: Client, newest: str, table: str) -> None:
     raise LastgoodError("as good as it can be")
 
 
-@case("S20")
-async def one_damaged_thread_does_not_hide_the_others(store: Store) -> None:
+OF_A_THREAD = {"thread": "title", "lane": "agent", "run": "status"}
+
+
+@case("S20", each=OF_A_THREAD)
+async def one_damaged_thread_does_not_hide_the_others(store: Store, column: str) -> None:
     """A list with a damaged thread says so; threads beside it go on."""
     client = store.client()
-    await save(client, "hurt", {"n": 1})
-    await save(client, "whole", {"n": 2})
+    for thread in ("hurt", "whole"):
+        async with client.run(thread, agent_id="a", initial={"n": 1}):
+            pass
     await store.close()
-    store.harness.edit_row("thread", "hurt", "title", "forged")
+    [table] = [table for table, of in OF_A_THREAD.items() if of == column]
+    store.harness.edit_row(table, "hurt", column, "forged")
     client = store.client()
+    for sort in ("updated", "created", "name"):
+        listed = {info.thread_id: info for info in await client.threads(sort=sort, limit=1)}
+        page = await client.threads(sort=sort)
+        assert set(listed) < {info.thread_id for info in page}
+        found = {info.thread_id: (info.status, info.checkpoints) for info in page}
+        assert found == {"hurt": ("damaged", 0), "whole": ("idle", 1)}
+    [hurt] = await client.threads(status="damaged")
+    assert hurt.error
     with pytest.raises(CheckpointIntegrityError):
-        await client.latest(agent_id="a", session_id="hurt")
+        async with client.run("hurt", agent_id="a"):
+            pass
     await save(client, "whole", {"n": 3})
     latest = await client.latest(agent_id="a", session_id="whole")
     assert latest is not None
@@ -266,9 +280,10 @@ async def _marks_are_damaged(store: Store, table: str) -> None:
             lambda: client.undo("hurt"),
             lambda: client.switch("hurt", "main"),
             lambda: client.rewind("hurt", "@1"),
-            client.threads,
         ],
     }
     for ask in asked[table]:
         with pytest.raises(CheckpointIntegrityError):
             await ask()
+    if table == "lane":
+        assert [info.status for info in await client.threads()] == ["damaged"]

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lastgood import BlockingClient, Checkpoint, Header, ThreadInfo
+from lastgood import BlockingClient, Checkpoint, CheckpointIntegrityError, Header, ThreadInfo
+from lastgood.backend import Sort
 
 PAGE = 500
 
@@ -51,12 +52,15 @@ def view(client: BlockingClient) -> View:
     return {info.thread_id: _thread(client, info) for info in all_threads(client)}
 
 
-def all_threads(client: BlockingClient) -> Iterator[ThreadInfo]:
-    """Every thread, page by page."""
+def all_threads(client: BlockingClient, sort: Sort = "updated") -> Iterator[ThreadInfo]:
+    """Every thread, page by page; raises if one is said to be damaged."""
     after: str | None = None
     while True:
-        page = client.threads(limit=PAGE, after=after)
-        yield from page
+        page = client.threads(limit=PAGE, after=after, sort=sort)
+        for info in page:
+            if info.status == "damaged":
+                raise CheckpointIntegrityError(f"{info.thread_id}: {info.error}")
+            yield info
         if (after := page.next) is None:
             return
 
