@@ -49,9 +49,9 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=10_000_000, help="checkpoints in a file")
     parser.add_argument("--page", action="store_true", help="write the page of the last run")
     options = parser.parse_args()
-    path = RESULTS / "scale.json"
+    path = RESULTS / "scale" / "newest.json"
     if not options.page:
-        RESULTS.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(list(_measured(options.largest)), indent=1) + "\n")
     measured = json.loads(path.read_text())
     print("\n".join(table(measured)))
