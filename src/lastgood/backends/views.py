@@ -180,8 +180,8 @@ class Views(Tables):
 
     def _newest_live(self, thread: ThreadRow) -> CheckpointRow | None:
         """The newest checkpoint of a thread whose last one may be removed or over its time."""
-        now = self.now_in(thread)
-        return next(iter(self.scan(thread.thread, None, Listing(thread.name, limit=1), now)), None)
+        found = self.history(thread.tenant, Listing(thread.name, limit=1))
+        return found[0].row if found else None
 
     # one thread from inside
 
