@@ -24,6 +24,8 @@ from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.look import lengthen
 from lastgood import BlockingClient
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 SAMPLE = Path(__file__).parent / "golden" / "benchmark-result.json"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -68,6 +68,7 @@ def command_of(pid: int) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 class TestInAPipe:
     def test_succeeds_without_a_word_of_complaint(self, piped: Demo) -> None:
         assert (piped.code, piped.errors) == (0, "")

@@ -358,11 +358,9 @@ SMALL_EDITS: dict[str, tuple[Any, Any, int]] = {
 }
 
 
-SHAPES = ["alone", *(pytest.param(name, marks=pytest.mark.slow) for name in ("beside", "below"))]
-
-
 @pytest.mark.parametrize(("before", "after", "changed"), SMALL_EDITS.values(), ids=SMALL_EDITS)
-@pytest.mark.parametrize("shape", [*SHAPES, pytest.param("tuple", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shape", ["alone", "beside", "below", "tuple"])
+@pytest.mark.slow
 def test_a_small_edit_costs_little(before: Any, after: Any, changed: int, shape: str) -> None:
     wrap = {
         "alone": lambda value: {"v": value},

@@ -46,7 +46,7 @@ EXITS: dict[str, BaseException | None] = {
 }
 
 
-@case(each=EXITS)
+@case(each=EXITS, slow=True)
 async def one_of_two_leaves_a_run(store: Store, error: BaseException | None) -> None:
     """The other one's next heartbeat says that it runs, and its own exit is what is recorded."""
     for thread, leaver in (("first leaves", 0), ("second leaves", 1)):

@@ -25,7 +25,7 @@ async def a_clock_that_goes_backwards(store: Store) -> None:
     assert [c.parent_id for c in await client.timeline("a", "s")] == [*saves[-2::-1], None]
 
 
-@case("S18")
+@case("S18", slow=True)
 async def many_saves_at_one_moment(store: Store) -> None:
     """A thousand saves with one timestamp come back in the order of commits."""
     store.harness.time.stop()

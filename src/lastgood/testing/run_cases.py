@@ -39,7 +39,7 @@ async def a_thread_exists_before_its_first_step(store: Store) -> None:
         assert await status(watcher, "empty") == "running"
 
 
-@case("S14")
+@case("S14", slow=True)
 async def a_heartbeat_keeps_a_run_from_going_stale(store: Store) -> None:
     """A run that lives is running, however long its step takes."""
     client = store.client(heartbeat_seconds=0.05, stale_after_seconds=0.4)
