@@ -11,8 +11,6 @@ from typing import Any
 
 from benchmarks.stores.interface import AGENT
 
-BATCH = 100_000
-
 
 def thread_name(number: int) -> str:
     """The name of a thread of such a store, counted from 1."""

@@ -5,10 +5,11 @@ state is compared, and every connection is asked what its commits are worth.
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 
 from benchmarks.stores.interface import EXTRA, NORMAL, Pragmas
 
@@ -25,6 +26,16 @@ class Outcome:
     figures: Figures
     durability: str
     series: Series = field(default_factory=dict)
+
+
+def each_ms(times: int, look: Callable[[], object]) -> float:
+    """What one call takes: the median of so many."""
+    taken = []
+    for _ in range(times):
+        before = perf_counter()
+        look()
+        taken.append(perf_counter() - before)
+    return median(taken) * 1e3
 
 
 def spread(name: str, times: Iterable[float]) -> Figures:

@@ -11,12 +11,12 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Any
 
 from benchmarks import bulk
 from benchmarks.charts import Chart, Curve, draw
+from benchmarks.figures import each_ms
 from benchmarks.report import RESULTS
 from benchmarks.stores.interface import AGENT
 
@@ -104,7 +104,7 @@ def _measure(path: Path, threads: int, checkpoints: int) -> dict[str, float]:
             "listing": lambda: list(client.threads(limit=20)),
             "save": lambda: client.save(AGENT, session_id=middle, execution_state={"n": 1}),
         }
-        figures = {name: _each(look) for name, look in looks.items()}
+        figures = {name: each_ms(LOOKS, look) for name, look in looks.items()}
         figures["verify_s"] = _verified(client, threads * checkpoints)
     return {**figures, "bytes": path.stat().st_size, "made_s": made}
 
@@ -117,15 +117,6 @@ def _verified(client: Any, checkpoints: int) -> float:
     if not report.clean:
         raise AssertionError(f"the store that was made is not clean: {report}")
     return perf_counter() - begun
-
-
-def _each(look: Callable[[], object]) -> float:
-    times = []
-    for _ in range(LOOKS):
-        before = perf_counter()
-        look()
-        times.append(perf_counter() - before)
-    return median(times) * 1e3
 
 
 COLUMNS = {

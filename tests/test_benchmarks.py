@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks import charts, page, readme
+from benchmarks import bulk, charts, page, readme
 from benchmarks.figures import Outcome, durable, require_equal
 from benchmarks.gates import Gate, Limit, Share, Times, Within, judge
 from benchmarks.report import LeftOut, Measurement, Run, medians, show, spelled, verdicts
 from benchmarks.scenarios import Scenario, window
 from benchmarks.stores import DESCRIPTIONS, STEPS
 from benchmarks.workloads import WORKLOADS
-from benchmarks.workloads.look import lengthen
 from lastgood import BlockingClient
 
 pytestmark = pytest.mark.slow
@@ -166,18 +165,17 @@ def test_a_workload_runs_and_compares_what_it_restores(
     assert ("NORMAL" in outcome.durability) == store.endswith("relaxed")
 
 
-def test_a_lengthened_thread_reads_like_a_real_one(tmp_path: Path) -> None:
+def test_a_store_made_in_bulk_reads_like_a_real_one(tmp_path: Path) -> None:
     path = tmp_path / "long.db"
-    with BlockingClient.sqlite(path) as client:
-        client.save("agent", session_id="conversation", execution_state={"n": 0})
-    lengthen(path, 120)
+    bulk.fill(path, 3, 120)
     with BlockingClient.sqlite(path) as client:
         headers, after = [], None
         while not headers or after:
-            found = client.log("conversation", after=after)
+            found = client.log(bulk.thread_name(2), after=after)
             headers, after = [*headers, *found], found.next
         assert [header.seq for header in headers] == list(range(120, 0, -1))
-        assert client.threads()[0].checkpoints == 120
+        assert [info.checkpoints for info in client.threads()] == [120] * 3
+        assert client.verify(data=True).clean
 
 
 class TestPage:

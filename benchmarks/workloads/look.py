@@ -1,15 +1,13 @@
 """Looking back: lists of headers, of states and of threads, in small stores and in large ones."""
 
-import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benchmarks import scenarios
+from benchmarks import bulk, scenarios
 from benchmarks.data import State
-from benchmarks.figures import Figures, Outcome, durable, require_equal
+from benchmarks.figures import Figures, Outcome, durable, each_ms, require_equal
 from benchmarks.gates import Limit, Share, Times
 from benchmarks.scenarios import Scenario, apply, sized
 from benchmarks.stores import STEPS
@@ -67,20 +65,11 @@ def _headers(path: Path, steps: int) -> Figures:
     with BlockingClient.sqlite(path) as client:
         page = client.log(THREAD, limit=NEWEST)
         require_equal("log", page[0].step_index, steps)
-        return {"headers_ms": _each(lambda: _read(client.log(THREAD, limit=NEWEST)))}
+        return {"headers_ms": each_ms(LOOKS, lambda: _read(client.log(THREAD, limit=NEWEST)))}
 
 
 def _read(page: Any) -> list[Any]:
     return [(header.seq, header.step_name, header.created_at) for header in page]
-
-
-def _each(look: Callable[[], object]) -> float:
-    times = []
-    for _ in range(LOOKS):
-        before = perf_counter()
-        look()
-        times.append(perf_counter() - before)
-    return median(times) * 1e3
 
 
 def threads_page(store: str, directory: Path, scale: float) -> Outcome:  # noqa: ARG001
@@ -98,7 +87,7 @@ def _threads_ms(path: Path, count: int) -> float:
             client.save(AGENT, session_id=f"thread-{number}", execution_state={"n": number})
     with BlockingClient.sqlite(path) as client:
         require_equal("threads", client.threads()[0].thread_id, f"thread-{count - 1}")
-        return _each(lambda: list(client.threads()))
+        return each_ms(LOOKS, lambda: list(client.threads()))
 
 
 def log_page(store: str, directory: Path, scale: float) -> Outcome:  # noqa: ARG001
@@ -111,55 +100,11 @@ def log_page(store: str, directory: Path, scale: float) -> Outcome:  # noqa: ARG
 def _log_ms(path: Path, count: int) -> float:
     from lastgood import BlockingClient
 
+    bulk.fill(path, 1, count)
+    thread = bulk.thread_name(1)
     with BlockingClient.sqlite(path) as client:
-        client.save(AGENT, session_id=THREAD, execution_state={"n": 0}, step_name="step")
-    lengthen(path, count)
-    with BlockingClient.sqlite(path) as client:
-        require_equal("log", client.log(THREAD)[0].seq, count)
-        return _each(lambda: _read(client.log(THREAD)))
-
-
-def lengthen(path: Path, count: int) -> None:
-    """Copies of a thread's only checkpoint up to so many, one the parent of the next.
-
-    Through the interface this would take many minutes. Each row carries its own seal.
-    """
-    from lastgood.backends.sqlite_schema import COLUMNS, SELECT_CHECKPOINT, select
-    from lastgood.rows import BranchRow, CheckpointRow, ThreadRow, sealed, unsealed
-
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA synchronous=OFF")
-    connection.execute("BEGIN")
-    first = unsealed(CheckpointRow, connection.execute(f"{SELECT_CHECKPOINT} 1").fetchone())
-    columns = COLUMNS[CheckpointRow][2:]
-    marks = ", ".join("?" * len(columns))
-    insert = f"INSERT INTO lastgood_checkpoint (key, {', '.join(columns)}) VALUES (?, {marks})"
-    start = int.from_bytes(first.id)
-
-    def copies() -> Any:
-        for number in range(1, count):
-            row = first._replace(
-                seq=first.seq + number,
-                id=(start + number).to_bytes(16),
-                parent=(start + number - 1).to_bytes(16),
-                parent_digest=first.digest,
-                step=number,
-                created_at=first.created_at + number,
-            )
-            yield (row.thread << 32 | row.seq, *sealed(row)[2:])
-
-    connection.executemany(insert, copies())
-    newest = (start + count - 1).to_bytes(16)
-    thread = unsealed(ThreadRow, connection.execute(select(ThreadRow, "1")).fetchone())
-    thread = thread._replace(seq=count, checkpoints=count, newest=newest)
-    branch = unsealed(BranchRow, connection.execute(select(BranchRow, "1")).fetchone())
-    for table, row in (("thread", thread), ("branch", branch._replace(head=newest))):
-        values = ", ".join("?" * (len(row) + 1))
-        connection.execute(
-            f"INSERT OR REPLACE INTO lastgood_{table} VALUES ({values})", sealed(row)
-        )
-    connection.execute("COMMIT")
-    connection.close()
+        require_equal("log", client.log(thread)[0].seq, count)
+        return each_ms(LOOKS, lambda: _read(client.log(thread)))
 
 
 _GROWTH = {"few_ms": "small store ms", "many_ms": "large store ms"}

@@ -56,18 +56,5 @@ class Delete(Repeatable):
         thread = found.live
         if thread is None:
             return Writes(answer=False)
-        tombstone = thread._replace(
-            state=DELETED,
-            title="",
-            owner=None,
-            checkpoints=0,
-            newest=b"",
-            expiring=0,
-            lanes=0,
-            branches=0,
-            tags=0,
-            runs=0,
-            size=0,
-            last_step=None,
-        )
+        tombstone = thread.emptied()._replace(state=DELETED)
         return Writes(wiped=tombstone, answer=True)

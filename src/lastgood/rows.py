@@ -55,6 +55,22 @@ class ThreadRow(NamedTuple):
     def live(self) -> bool:
         return self.state == LIVE
 
+    def emptied(self) -> ThreadRow:
+        """The row of a thread of which nothing is there, or nothing can be told."""
+        return self._replace(
+            title="",
+            owner=None,
+            checkpoints=0,
+            newest=b"",
+            expiring=0,
+            lanes=0,
+            branches=0,
+            tags=0,
+            runs=0,
+            size=0,
+            last_step=None,
+        )
+
     def touched(self, now: int) -> ThreadRow:
         """The row after a change at that time; its own time never goes back."""
         updated_at = max(now, self.updated_at)
@@ -234,11 +250,8 @@ def intact(cls: type[R], columns: Sequence[object]) -> R | None:
 
 def suspect(columns: Sequence[object]) -> ThreadRow:
     """A damaged thread, as far as its row tells which one it is: its key, its names, its place."""
-    stored = ThreadRow._make(columns[:-1])
-    blank = dict.fromkeys(("incarnation", "seq", "checkpoints", "expiring", "lanes"), 0)
-    blank |= dict.fromkeys(("branches", "tags", "runs", "size", "created_at", "updated_at"), 0)
-    named = {"name": str(stored.name), "title": "", "owner": None, "last_step": None}
-    return stored._replace(newest=b"", **blank, **named)  # type: ignore[arg-type]
+    stored = ThreadRow._make(columns[:-1]).emptied()
+    return stored._replace(name=str(stored.name), incarnation=0, seq=0, created_at=0, updated_at=0)
 
 
 def content_of(row: CheckpointRow, agent: str) -> tuple[object, ...]:
