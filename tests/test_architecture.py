@@ -31,7 +31,7 @@ LAYERS = {
         comparing diffing diffs editing edits filling growing integrity json_patch manifest
         measuring move_rules pages part_audit patching placing removal_rules rows rules run_rules
         sharing splitting summaries thread_rules tracing tree""",
-    "waist": "backend cache driver registry",
+    "waist": "backend cache driver pulse registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison core headers inspecting listing
         looking moves moving opening operations resolving runs scanning searching surveying
@@ -40,7 +40,7 @@ LAYERS = {
     "edges": "__main__ cli testing",
 }
 
-WORKERS = ("driver", "backends", "testing", "cli")
+WORKERS = ("driver", "pulse", "backends", "testing", "cli")
 NOWHERE = ()
 
 # Modules that only these parts may import.

@@ -91,7 +91,7 @@ class ThreadAccount:
         found = await self._core.backend.footprints(self._core.tenant, [row.thread])
         self._total = _size(row.name, found[row.thread])
         async for stream in self._scanner.scan(Section("stream", row.thread)):
-            async for weight in self._stream(stream.row):
+            async for weight in self._stream(row.thread, stream.row):
                 yield weight
         checkpoints = Section("checkpoint", row.thread, low=1, high=row.seq)
         async for found_row in self._scanner.scan(checkpoints):
@@ -109,9 +109,10 @@ class ThreadAccount:
             hint="Without a session_id, stats() is about the whole store.",
         )
 
-    async def _stream(self, columns: Columns | None) -> AsyncIterator[int]:
+    async def _stream(self, thread: int, columns: Columns | None) -> AsyncIterator[int]:
         stream: Any = columns[0] if columns else 0
-        async for part in self._scanner.scan(Section("part", stream, low=1, limit=2048)):
+        section = Section("part", thread, stream, low=1, limit=2048)
+        async for part in self._scanner.scan(section):
             number, _, size, *_ = part.row or (None, None, None)
             if isinstance(number, int) and isinstance(size, int):
                 self._parts.add(stream, number, size)

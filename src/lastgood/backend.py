@@ -82,8 +82,9 @@ class Outline(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """A range of parts: `length` of them from `first` on."""
+    """A range of parts of a thread: `length` of them from `first` on."""
 
+    thread: int
     first: Spot
     length: int
 
@@ -122,7 +123,9 @@ class Section(NamedTuple):
 
     table: Shelf
     owner: int = 0
-    """The key of the thread; for parts, the stream."""
+    """The key of the thread."""
+    stream: int = 0
+    """For parts, the stream that they are in."""
     low: int = 0
     high: int = LAST
     data: bool = False

@@ -79,7 +79,10 @@ class _Side:
 async def _fetch(core: Core, sides: Sequence[_Side]) -> None:
     """Read what both sides want, in one call."""
     wanted = [(side, span) for side in sides for span in dict.fromkeys(side.shelf.wanted)]
-    ranges = [Extents(Spot(span.stream, span.first), span.length) for _, span in wanted]
+    ranges = [
+        Extents(side.row.thread, Spot(span.stream, span.first), span.length)
+        for side, span in wanted
+    ]
     found = await core.backend.parts(ranges, checked=True)
     for (side, span), extent, pages in zip(wanted, ranges, found, strict=True):
         if len(pages) != span.length:

@@ -24,7 +24,7 @@ from lastgood.checkpoints import (
 )
 from lastgood.codec import Codec, Dropped, Encoder, Loss
 from lastgood.commits import Scope, Writes
-from lastgood.driver import Direct, Driver, Pulse, Worker
+from lastgood.driver import Driver, Native, Worker
 from lastgood.errors import (
     CheckpointIntegrityError,
     CheckpointNotFoundError,
@@ -43,6 +43,7 @@ from lastgood.model import (
     Sentinel,
     micros,
 )
+from lastgood.pulse import Pulse
 from lastgood.rows import CheckpointRow, read_slots
 from lastgood.rules import Draft, Save
 from lastgood.splitting import rebased, split
@@ -109,7 +110,7 @@ class Core:
     def __post_init__(self) -> None:
         self.cache = TreeCache(self.options.cache_bytes)
         self.pulse = Pulse(self.options.heartbeat_seconds)
-        self.driver = Worker() if self.backend.blocking else Direct()
+        self.driver = Worker() if self.backend.blocking else Native()
 
     @property
     def tenant(self) -> str:
@@ -293,7 +294,7 @@ class Core:
     ) -> Node:
         filling = Filling(node, slots, near)
         wanted = [
-            Extents(Spot(slots[extent.slot].stream, extent.first), extent.length)
+            Extents(row.thread, Spot(slots[extent.slot].stream, extent.first), extent.length)
             for extent in filling.wanted()
         ]
         found = await self.backend.parts(wanted) if wanted else []

@@ -2,8 +2,9 @@
 
 The core is written once, as coroutines over a `Backend`. It is driven in two ways.
 
-    Direct   awaits the operation as it is. A blocking caller then runs it with `run_blocking`, a
-             trampoline; an async caller of a native-async backend just awaits it.
+    Direct   awaits the operation as it is; a blocking caller runs that with `run_blocking`, a
+             trampoline.
+    Native   the same for async callers of a native-async backend, who just await it.
     Worker   for async callers of a blocking backend: one operation takes one hop to a worker
              thread, never one per statement. Several operations that wait there at the same time
              are advanced side by side, so their commits become one transaction.
@@ -13,7 +14,10 @@ A blocking backend's coroutine never suspends on an event loop. The only thing i
 its other operations queue theirs. Anything else that is yielded is a bug and raises.
 
 Cancelling an async caller never undoes a commit under way: the worker goes on, and the caller has
-to take the outcome as unknown. `Pulse` is the client's one daemon thread for heartbeats.
+to take the outcome as unknown.
+
+A native backend (PostgreSQL, Redis) has a wire of each colour. Which one an operation takes is told
+by who drives it: `is_blocking` is true below a trampoline, in its thread, until it ends.
 """
 
 from __future__ import annotations
@@ -49,13 +53,36 @@ class Wait(ABC):
         yield self
 
 
+class _Colour(threading.local):
+    blocking = False
+
+
+_COLOUR = _Colour()
+
+
+def is_blocking() -> bool:
+    """Whether the code that asks runs below a trampoline: then it must not suspend."""
+    return _COLOUR.blocking
+
+
+async def pause(seconds: float) -> None:
+    """Wait for a while, in the colour of whoever drives."""
+    if _COLOUR.blocking:
+        time.sleep(seconds)  # noqa: ASYNC251
+    else:
+        await asyncio.sleep(seconds)
+
+
 def run_blocking(operation: Operation[T]) -> T:
-    """Run a coroutine of a blocking backend to its end in this thread."""
+    """Run a coroutine to its end in this thread."""
+    before, _COLOUR.blocking = _COLOUR.blocking, True
     try:
         while True:
             _as_wait(operation.send(None)).settle()
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
+    finally:
+        _COLOUR.blocking = before
 
 
 def _as_wait(yielded: object) -> Wait:
@@ -143,10 +170,28 @@ class Direct:
         return Turnstile().drive
 
     async def pause(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: ASYNC251
+        await pause(seconds)
 
     def rest(self) -> None:
         """It has no threads."""
+
+
+class Native(Direct):
+    """Runs an operation where it is, on the caller's event loop."""
+
+    def serial(self) -> Serial:
+        return _one_at_a_time()
+
+
+def _one_at_a_time() -> Serial:
+    """A queue for the tasks of one event loop."""
+    lock = asyncio.Lock()
+
+    async def in_turn(work: Callable[[], Operation[T]]) -> T:
+        async with lock:
+            return await work()
+
+    return in_turn
 
 
 class _Job:
@@ -195,7 +240,7 @@ class Worker:
         self._gathered: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         self._pid = 0
         self._lock = threading.Lock()
-        _WITH_THREADS.add(self)
+        begin_anew_in_children(self)
 
     async def run(self, operation: Operation[T]) -> T:
         if sys.is_finalizing():
@@ -218,16 +263,10 @@ class Worker:
         self._inbox.put(jobs)
 
     def serial(self) -> Serial:
-        lock = asyncio.Lock()
-
-        async def in_turn(work: Callable[[], Operation[T]]) -> T:
-            async with lock:
-                return await work()
-
-        return in_turn
+        return _one_at_a_time()
 
     async def pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        await pause(seconds)
 
     def rest(self) -> None:
         with self._lock:
@@ -292,70 +331,18 @@ def _hand_over(jobs: list[_Job]) -> None:
         job.deliver()
 
 
-class Pulse:
-    """Calls the heartbeats of open runs from one daemon thread, which lives as long as they do.
+class WithThreads(Protocol):
+    """What has threads or locks of its own."""
 
-    Holds runs weakly: one that was abandoned stops beating when it is collected.
-    """
-
-    def __init__(self, every: float) -> None:
-        self.every = every
-        self._beats: dict[int, weakref.WeakMethod[Callable[[], Operation[None]]]] = {}
-        self._lock = threading.Lock()
-        self._wake: threading.Event | None = None
-        _WITH_THREADS.add(self)
-
-    def add(self, beat: Callable[[], Operation[None]]) -> None:
-        """Keep calling a run's method until `remove`."""
-        with self._lock:
-            self._beats[id(beat.__self__)] = weakref.WeakMethod(beat)  # type: ignore[attr-defined]
-            if self._wake is None:
-                self._wake = threading.Event()
-                threading.Thread(
-                    target=_beat,
-                    args=(weakref.ref(self), self._wake, self.every),
-                    name="lastgood-pulse",
-                    daemon=True,
-                ).start()
-
-    def remove(self, run: object) -> None:
-        """Stop calling a run."""
-        with self._lock:
-            self._beats.pop(id(run), None)
-            self._end_if_idle()
-
-    def due(self) -> list[Callable[[], Operation[None]]]:
-        """The heartbeats of runs that are still there."""
-        with self._lock:
-            found = {key: beat() for key, beat in self._beats.items()}
-            self._beats = {key: self._beats[key] for key, beat in found.items() if beat}
-            self._end_if_idle()
-        return [beat for beat in found.values() if beat]
-
-    def _end_if_idle(self) -> None:
-        if not self._beats and self._wake is not None:
-            self._wake.set()
-            self._wake = None
-
-    def after_fork(self) -> None:
-        """In a child: the runs are the parent's, and so is the thread."""
-        self._lock, self._wake, self._beats = threading.Lock(), None, {}
+    def after_fork(self) -> None: ...
 
 
-def _beat(pulse: weakref.ref[Pulse], wake: threading.Event, every: float) -> None:
-    while not wake.wait(every):
-        alive = pulse()
-        if alive is None:
-            return
-        for beat in alive.due():
-            try:
-                run_blocking(beat())
-            except Exception:
-                continue
-        del alive
+_WITH_THREADS: weakref.WeakSet[WithThreads] = weakref.WeakSet()
 
 
-_WITH_THREADS: weakref.WeakSet[Worker | Pulse] = weakref.WeakSet()
+def begin_anew_in_children(owner: WithThreads) -> None:
+    """Have `after_fork` called in every child of this process, for as long as the owner lives."""
+    _WITH_THREADS.add(owner)
 
 
 def _after_fork() -> None:

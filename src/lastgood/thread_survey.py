@@ -133,7 +133,9 @@ class ThreadSurvey:
     async def _stored(self) -> AsyncIterator[int]:
         newest = self.rows.row.seq if self.rows.row else None
         for stream, high in self.parts.wanted():
-            section = Section("part", stream, low=1, high=high, data=self._data, limit=2048)
+            section = Section(
+                "part", self.rows.key, stream, low=1, high=high, data=self._data, limit=2048
+            )
             async for found in self._scanner.scan(section):
                 if found.row is not None:
                     self.parts.take(stream, found.row, newest)

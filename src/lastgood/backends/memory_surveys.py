@@ -59,14 +59,14 @@ def _numbers(found: Iterable[int], section: Section) -> list[int]:
 
 def _part_numbers(shelves: Shelves, section: Section) -> list[int]:
     if section.high == LAST:
-        of_stream = (spot.number for spot in shelves.parts if spot.stream == section.owner)
+        of_stream = (spot.number for spot in shelves.parts if spot.stream == section.stream)
         return _numbers(of_stream, section)
     wanted = range(section.low, section.high + 1)
-    return [number for number in wanted if Spot(section.owner, number) in shelves.parts]
+    return [number for number in wanted if Spot(section.stream, number) in shelves.parts]
 
 
 def _part(shelves: Shelves, section: Section, number: int) -> Columns:
-    part = shelves.parts[Spot(section.owner, number)]
+    part = shelves.parts[Spot(section.stream, number)]
     return number, part.born, len(part.data), part.digest, part.data if section.data else None
 
 

@@ -75,7 +75,7 @@ def _threads(connection: Any, tenant: str, section: Section) -> Sheet:
 
 
 def _keyed(connection: Any, section: Section) -> Sheet:
-    low = section.owner << 32
+    low = (section.stream or section.owner) << 32
     keys = tuple(dict.fromkeys((low | section.low, low | section.high)))
     statement = _KEYED[section.table].format(where=_WHERE[len(keys)], data=_DATA[section.data])
     cursor = connection.execute(statement, keys)
