@@ -27,8 +27,8 @@ demo: .venv/core.ok ## a crash and a resume, on the core alone
 test: .venv/test.ok ## every test
 	$(PYTEST) -n 2 tests
 
-test-fast: .venv/test.ok ## every test but the faults and the slow ones
-	$(PYTEST) -n 2 -m "not fault and not slow" tests
+test-fast: .venv/test.ok ## every test but the faults, the slow ones and those on servers
+	$(PYTEST) -n 2 -m "not fault and not slow and not server" tests
 
 check: .venv/dev.ok ## lint, format, types, spelling, architecture
 	.venv/dev/bin/ruff check .

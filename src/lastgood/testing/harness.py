@@ -50,6 +50,8 @@ class BackendHarness:
     """One set of data. The default shares one backend of the registry, made without arguments."""
 
     scheme = ""
+    server: str | None = None
+    """The kind of server that the data is on, of `servers.VARIABLES`; None for no server."""
     turns_clock = False
     """Whether the backend reads `self.time`; if not, cases sleep."""
     address: str | None = None
@@ -254,8 +256,13 @@ def flipped(data: bytes) -> bytes:
 HARNESSES: dict[str, type[BackendHarness]] = {"sqlite": SqliteHarness, "memory": MemoryHarness}
 
 
+def harness_class(scheme: str) -> type[BackendHarness]:
+    """The class of the harness of a registered backend."""
+    return HARNESSES.get(scheme, BackendHarness)
+
+
 def harness_for(scheme: str, directory: Path) -> BackendHarness:
     """The harness of a registered backend."""
-    harness = HARNESSES.get(scheme, BackendHarness)(directory)
+    harness = harness_class(scheme)(directory)
     harness.scheme = scheme
     return harness

@@ -40,7 +40,7 @@ from lastgood.testing import (
     watches,
 )
 from lastgood.testing.cases import CASES, Case
-from lastgood.testing.harness import BackendHarness
+from lastgood.testing.harness import BackendHarness, harness_class
 from lastgood.testing.store import COLOURS, Colour, Store
 
 TOPICS = (
@@ -89,7 +89,13 @@ def contract_params(schemes: Sequence[str] | None = None) -> list[Any]:
     """(colour, case) for each case and colour, with marks; (scheme, colour, case) given schemes."""
     rows: list[tuple[str, ...]] = [()] if schemes is None else [(scheme,) for scheme in schemes]
     return [
-        pytest.param(*row, colour, case, id="-".join((*row, colour, case.name)), marks=_marks(case))
+        pytest.param(
+            *row,
+            colour,
+            case,
+            id="-".join((*row, colour, case.name)),
+            marks=[*_marks(case), *(mark for scheme in row for mark in _server_marks(scheme))],
+        )
         for row in rows
         for colour in COLOURS
         for case in contract_cases()
@@ -99,6 +105,11 @@ def contract_params(schemes: Sequence[str] | None = None) -> list[Any]:
 def _marks(case: Case) -> list[pytest.MarkDecorator]:
     marks = [pytest.mark.scenario(scenario) for scenario in case.scenarios]
     return [*marks, pytest.mark.slow] if case.slow else marks
+
+
+def _server_marks(scheme: str) -> list[pytest.MarkDecorator]:
+    server = harness_class(scheme).server
+    return [pytest.mark.server(server)] if server else []
 
 
 def run_case(case: Case, harness: BackendHarness, colour: Colour) -> None:
