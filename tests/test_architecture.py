@@ -28,13 +28,13 @@ PACKAGE = "lastgood"
 LAYERS = {
     "values": "errors ids intervals model paths refs reports",
     "algorithms": """aligning arguments auditing building changes checkpoints codec commits
-        comparing diffing diffs editing edits filling growing integrity json_patch manifest
-        measuring move_rules pages part_audit patching placing removal_rules rows rules run_rules
-        sharing splitting summaries thread_rules tracing tree""",
+        comparing diffing diffs editing edits filling growing integrity item_rules json_patch
+        manifest measuring move_rules pages part_audit patching placing removal_rules rows rules
+        run_rules sharing splitting summaries thread_rules tracing tree""",
     "waist": "backend cache driver pulse registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison core headers inspecting listing
-        looking moves moving opening operations resolving runs scanning searching surveying
+        looking moves moving opening operations resolving runs scanning searching shelving surveying
         thread_survey watching""",
     "front": "__init__",
     "edges": "__main__ cli testing",

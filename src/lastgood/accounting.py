@@ -45,7 +45,7 @@ def _live(columns: Columns) -> ThreadRow | None:
 
 
 def _size(name: str, found: Footprint) -> Size:
-    return Size(name, found.checkpoints, found.logical, found.inline + found.parts)
+    return Size(name, found.checkpoints, found.logical, found.inline + found.parts + found.items)
 
 
 class Totals:

@@ -18,6 +18,7 @@ from lastgood.reports import Problem
 from lastgood.rows import (
     BranchRow,
     CheckpointRow,
+    ItemRow,
     LaneRow,
     MoveRow,
     RunRow,
@@ -34,8 +35,11 @@ ROWS: dict[str, Any] = {
     "move": MoveRow,
     "tag": TagRow,
     "run": RunRow,
+    "item": ItemRow,
 }
-COUNTS = {"lane": "lanes", "branch": "branches", "tag": "tags", "run": "runs"}
+COUNTS = {"lane": "lanes", "branch": "branches", "tag": "tags", "run": "runs", "item": "items"}
+UNIQUE = ("lane", "item")
+"""Rows that say what no other row says: nothing can make them again."""
 CHANGED = "it was changed by something else than Lastgood."
 
 
@@ -127,12 +131,12 @@ class ThreadAudit:
     # rows beside the checkpoints
 
     def take(self, table: str, columns: Columns) -> None:
-        """A row of a lane, branch, move, tag or run."""
+        """A row of a lane, branch, move, tag, run or item."""
         self.counts[table] += 1
         row = intact(ROWS[table], columns)
         if row is None:
             finding = self.found("seal", self.place(table, columns), CHANGED, sure=True)
-            finding.repairable = table != "lane"
+            finding.repairable = table not in UNIQUE
             if table == "lane":
                 self._claims[columns[1]] = Claim(finding, columns[2])
         elif isinstance(row, LaneRow):
@@ -148,6 +152,8 @@ class ThreadAudit:
             return f"{self.shown} tag {columns[1]}"
         if table == "lane":
             return f"{self.shown}/{columns[2]}"
+        if table == "item":
+            return f"{self.shown} item {columns[1]} {columns[2]!r:.80}"
         number = columns[3] if table == "run" else columns[2]
         return f"{self.agent(columns[1])} {table} {number}"
 
@@ -257,7 +263,7 @@ class ThreadAudit:
             self.found("count", self.shown, message, repairable=True)
         else:
             message = f"{expected - found} of {expected} {table} rows are missing."
-            self.found("row", self.shown, message, repairable=table != "lane")
+            self.found("row", self.shown, message, repairable=table not in UNIQUE)
 
     def _check_checkpoints(self, row: ThreadRow) -> None:
         found = self.counts["checkpoint"]

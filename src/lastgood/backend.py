@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from lastgood.commits import Found, Intent, Scope, Writes
 from lastgood.manifest import Spot
 from lastgood.reports import Problem
-from lastgood.rows import BranchRow, CheckpointRow, LaneRow, RunRow, TagRow, ThreadRow
+from lastgood.rows import BranchRow, CheckpointRow, ItemRow, LaneRow, RunRow, TagRow, ThreadRow
 
 Sort = Literal["updated", "created", "name"]
 Durability = Literal["strict", "relaxed", "window", "cache", "none", "unknown"]
@@ -81,6 +81,27 @@ class Outline(NamedTuple):
     now: int
 
 
+class ItemListing(NamedTuple):
+    """Which items of one shelf of a thread to list, in the order of their keys."""
+
+    thread: str
+    shelf: str
+    prefix: bytes = b""
+    """What their keys begin with."""
+    after: bytes | None = None
+    """Only keys above this one, in whichever direction the list goes."""
+    before: bytes | None = None
+    """Only keys below this one."""
+    contains: str | None = None
+    """Only items with a text that has this in it, letter for letter."""
+    reverse: bool = False
+    """The highest key first."""
+    offset: int = 0
+    limit: int = 50
+    over: bool = False
+    """Those over their time instead of the live ones: for who removes them."""
+
+
 class Extents(NamedTuple):
     """A range of parts of a thread: `length` of them from `first` on."""
 
@@ -99,7 +120,17 @@ class Census(NamedTuple):
 
 
 Shelf = Literal[
-    "thread", "lane", "branch", "move", "tag", "run", "stream", "large", "checkpoint", "part"
+    "thread",
+    "lane",
+    "branch",
+    "move",
+    "tag",
+    "run",
+    "item",
+    "stream",
+    "large",
+    "checkpoint",
+    "part",
 ]
 Columns = Sequence[object]
 LAST = (1 << 32) - 1
@@ -143,7 +174,7 @@ class Sheet(NamedTuple):
 
 
 class Footprint(NamedTuple):
-    """What the checkpoints of a thread take."""
+    """What the checkpoints and the items of a thread take."""
 
     checkpoints: int
     logical: int
@@ -151,6 +182,8 @@ class Footprint(NamedTuple):
     """Bytes of manifests."""
     parts: int
     """Bytes of parts."""
+    items: int = 0
+    """Bytes of the values of items."""
 
 
 class Backend(ABC):
@@ -222,6 +255,15 @@ class Backend(ABC):
     @abstractmethod
     async def outline(self, tenant: str, thread: str) -> Outline | None:
         """Lanes, branches and tags of a live thread."""
+
+    @abstractmethod
+    async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
+        """Live items of live threads, one list for each listing, all of one moment.
+
+        - A key is compared byte by byte. `offset` counts items that the listing asks for.
+        - An item that should be there and is not is an integrity error, in a thread with few of
+          them; in one with many that is left to `verify`.
+        """
 
     @abstractmethod
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:

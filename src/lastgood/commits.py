@@ -20,6 +20,7 @@ from lastgood.manifest import Part, Slot, Spot
 from lastgood.rows import (
     BranchRow,
     CheckpointRow,
+    ItemRow,
     LaneRow,
     MoveRow,
     RunRow,
@@ -27,6 +28,8 @@ from lastgood.rows import (
     ThreadRow,
 )
 
+Place = tuple[str, bytes]
+"""Shelf and key of an item."""
 NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -48,6 +51,8 @@ class Scope(NamedTuple):
     """The name of a tag that is wanted."""
     heads_at: bytes = b""
     """A checkpoint whose branches are wanted, with what each would fall back to without it."""
+    items: tuple[Place, ...] = ()
+    """Where items are wanted from: the pairs of shelf and key."""
 
 
 class Found(NamedTuple):
@@ -74,6 +79,8 @@ class Found(NamedTuple):
     """Lane numbers to agent ids, for the lane and for every row found."""
     large: Mapping[bytes, Spot] = NONE
     fallbacks: tuple[tuple[BranchRow, CheckpointRow | None], ...] = ()
+    items: Mapping[Place, ItemRow] = NONE
+    """Those that are stored, over their time or not."""
 
     @property
     def live(self) -> ThreadRow | None:
@@ -99,6 +106,10 @@ class Writes(NamedTuple):
     parts: tuple[Part, ...] = ()
     removed: tuple[CheckpointRow, ...] = ()
     """Checkpoints to remove; their children are marked `parent_gone` in the same commit."""
+    items: tuple[ItemRow, ...] = ()
+    """Items to insert, each in the place of the one that is there."""
+    dropped: tuple[ItemRow, ...] = ()
+    """Items to remove."""
     wiped: ThreadRow | None = None
     """A thread of which nothing but this tombstone stays."""
     answer: object = None
@@ -112,6 +123,7 @@ class Writes(NamedTuple):
             run=self.run and self.run._replace(thread=thread),
             move=self.move and self.move._replace(thread=thread),
             checkpoint=self.checkpoint and self.checkpoint._replace(thread=thread),
+            items=tuple([item._replace(thread=thread) for item in self.items]),
         )
 
 

@@ -208,7 +208,7 @@ class Core:
 
     async def save(self, intent: Save) -> CheckpointRow:
         """Commit a checkpoint; gives back its row."""
-        intent = await self._with_base(intent)
+        intent = await self.with_base(intent)
         writes = await self.backend.commit(intent)
         return self.committed(intent, writes)
 
@@ -224,7 +224,7 @@ class Core:
         self.cache.saw((intent.thread, intent.draft.agent), row.id)
         return row
 
-    async def _with_base(self, intent: Save) -> Save:
+    async def with_base(self, intent: Save) -> Save:
         """Lay a large state that was captured without a base over the head it will follow.
 
         Otherwise the first save of a new process would store everything once more.

@@ -25,7 +25,7 @@ MINUTE = 26
 
 
 class ThreadRow(NamedTuple):
-    """One incarnation of a thread. `lanes` and `branches` say what else must be there."""
+    """One incarnation of a thread. `lanes`, `items` and the like say what else must be there."""
 
     thread: int
     tenant: str
@@ -46,6 +46,7 @@ class ThreadRow(NamedTuple):
     branches: int
     tags: int
     runs: int
+    items: int
     size: int
     last_step: str | None
     created_at: int
@@ -67,6 +68,7 @@ class ThreadRow(NamedTuple):
             branches=0,
             tags=0,
             runs=0,
+            items=0,
             size=0,
             last_step=None,
         )
@@ -139,6 +141,29 @@ class RunRow(NamedTuple):
     result: bytes
 
 
+class ItemRow(NamedTuple):
+    """A value under a key, on a shelf of a thread: what is kept beside the checkpoints."""
+
+    thread: int
+    shelf: str
+    key: bytes
+    """Unique on its shelf; lists are in the order of these bytes."""
+    value: bytes
+    text: str | None
+    """What a listing that asks for some text looks into."""
+    created_at: int
+    updated_at: int
+    expires_at: int | None
+
+    def expired(self, now: int) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    @property
+    def place(self) -> tuple[str, bytes]:
+        """Shelf and key."""
+        return self.shelf, self.key
+
+
 class CheckpointRow(NamedTuple):
     """One immutable snapshot without its pages.
 
@@ -199,8 +224,8 @@ class CheckpointRow(NamedTuple):
         return show_id(self.id)
 
 
-Row = ThreadRow | LaneRow | BranchRow | MoveRow | TagRow | RunRow | CheckpointRow
-R = TypeVar("R", ThreadRow, LaneRow, BranchRow, MoveRow, TagRow, RunRow, CheckpointRow)
+Row = ThreadRow | LaneRow | BranchRow | MoveRow | TagRow | RunRow | ItemRow | CheckpointRow
+R = TypeVar("R", ThreadRow, LaneRow, BranchRow, MoveRow, TagRow, RunRow, ItemRow, CheckpointRow)
 
 TABLES: dict[type, str] = {
     ThreadRow: "thread",
@@ -209,6 +234,7 @@ TABLES: dict[type, str] = {
     MoveRow: "move",
     TagRow: "tag",
     RunRow: "run",
+    ItemRow: "item",
     CheckpointRow: "checkpoint",
 }
 

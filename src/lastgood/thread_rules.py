@@ -31,6 +31,7 @@ def opened(tenant: str, thread: str, found: Found, owner: str | None) -> ThreadR
         branches=0,
         tags=0,
         runs=0,
+        items=0,
         size=0,
         last_step=None,
         created_at=found.now,

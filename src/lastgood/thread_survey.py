@@ -21,7 +21,7 @@ from lastgood.scanning import Scanner
 
 TRIALS = 64
 """So many damaged stretches are tried out, to learn whether data or digest is damaged."""
-SMALL: tuple[Shelf, ...] = ("lane", "branch", "move", "tag", "run", "stream", "large")
+SMALL: tuple[Shelf, ...] = ("lane", "branch", "move", "tag", "run", "item", "stream", "large")
 UNREADABLE = (LastgoodError, ValueError, TypeError, AttributeError, OverflowError, IndexError)
 """What a damaged page can raise on its way into a tree."""
 

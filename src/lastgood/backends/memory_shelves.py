@@ -29,6 +29,7 @@ class Shelves:
     moves: dict[int, dict[tuple[int, int], Columns]] = field(default_factory=dict)
     tags: dict[int, dict[str, Columns]] = field(default_factory=dict)
     runs: dict[int, dict[tuple[int, int], Columns]] = field(default_factory=dict)
+    items: dict[int, dict[tuple[str, bytes], Columns]] = field(default_factory=dict)
     checkpoints: dict[int, dict[int, Columns]] = field(default_factory=dict)
     ids: dict[bytes, dict[int, int]] = field(default_factory=dict)
     streams: dict[int, int] = field(default_factory=dict)

@@ -12,13 +12,14 @@ from lastgood.backends.memory_shelves import Shelves
 from lastgood.backends.surveys import gathered, of_tenant, orphans
 from lastgood.manifest import Spot
 from lastgood.reports import Problem
-from lastgood.rows import DELETED, LIVE, CheckpointRow, ThreadRow
+from lastgood.rows import DELETED, LIVE, CheckpointRow, ItemRow, ThreadRow
 
 _STATE = ThreadRow._fields.index("state")
 _TENANT = ThreadRow._fields.index("tenant")
 _NAME = ThreadRow._fields.index("name")
 _SIZE = CheckpointRow._fields.index("size")
 _MANIFEST = CheckpointRow._fields.index("manifest")
+_VALUE = ItemRow._fields.index("value")
 
 
 def sheet(shelves: Shelves, tenant: str, section: Section) -> Sheet:
@@ -92,11 +93,13 @@ def footprint(shelves: Shelves, thread: int) -> Footprint:
     """What one thread takes."""
     rows: list[Any] = list(shelves.checkpoints.get(thread, {}).values())
     parts = (part for spot, part in shelves.parts.items() if shelves.streams[spot.stream] == thread)
+    items: list[Any] = list(shelves.items.get(thread, {}).values())
     return Footprint(
         checkpoints=len(rows),
         logical=sum(row[_SIZE] for row in rows),
         inline=sum(len(row[_MANIFEST]) for row in rows),
         parts=sum(len(part.data) for part in parts),
+        items=sum(len(row[_VALUE]) for row in items),
     )
 
 
@@ -109,6 +112,7 @@ def checkup(shelves: Shelves) -> Iterator[Problem]:
         "move": shelves.moves,
         "tag": shelves.tags,
         "run": shelves.runs,
+        "item": shelves.items,
     }
     for table, rows in tables.items():
         for key in (key for key, of_thread in rows.items() if of_thread):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from lastgood.backend import (
     Durability,
+    ItemListing,
     Listing,
     Located,
     Section,
@@ -22,6 +23,7 @@ from lastgood.backend import (
 from lastgood.backends.memory import MemoryBackend
 from lastgood.commits import Intent, Writes
 from lastgood.removal_rules import Delete
+from lastgood.rows import ItemRow
 from lastgood.run_rules import Enter, Leave
 
 
@@ -51,6 +53,9 @@ class NullBackend(MemoryBackend):
 
     async def history(self, tenant: str, listing: Listing) -> list[Located]:  # noqa: ARG002
         return []
+
+    async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:  # noqa: ARG002
+        return [[] for _ in listings]
 
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:  # noqa: ARG002
         return []

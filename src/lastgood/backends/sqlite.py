@@ -22,6 +22,7 @@ from lastgood.backend import (
     Durability,
     Extents,
     Footprint,
+    ItemListing,
     Listing,
     Located,
     Outline,
@@ -44,6 +45,7 @@ from lastgood.errors import (
     TransientStorageError,
 )
 from lastgood.reports import Problem
+from lastgood.rows import ItemRow
 
 T = TypeVar("T")
 Failpoint = Callable[[str], None]
@@ -107,6 +109,9 @@ class SqliteBackend(Backend, forking.Forkable):
 
     async def outline(self, tenant: str, thread: str) -> Outline | None:
         return self._read(lambda rows: rows.outline(tenant, thread))
+
+    async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
+        return self._read(lambda rows: [rows.items(tenant, listing) for listing in listings])
 
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         return self._read(lambda rows: rows.threads(tenant, listing))

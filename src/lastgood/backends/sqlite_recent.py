@@ -7,6 +7,8 @@ of the ordinary (a rollback, a removal, another connection) makes it forget ever
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 from lastgood.backends.tables import Line
 from lastgood.commits import Scope, Writes
 from lastgood.manifest import Spot
@@ -27,10 +29,12 @@ class Recent:
         self._lines: dict[tuple[Name, str, str], tuple[BranchRow, CheckpointRow]] = {}
         self._lanes: dict[tuple[Name, str], LaneRow] = {}
         self._ends: dict[int, int] = {}
+        self._accounted: set[int] = set()
+        self._bounded: tuple[Sized, ...] = (self._threads, self._lines, self._ends)
 
     def begin(self, version: int) -> None:
         """A transaction begins; the version tells whether what we know still holds."""
-        if version != self._version or max(len(self._lines), len(self._ends)) > LIMIT:
+        if version != self._version or max(map(len, self._bounded)) > LIMIT:
             self.forget()
         self._version = version
 
@@ -41,10 +45,13 @@ class Recent:
         self._lines.clear()
         self._lanes.clear()
         self._ends.clear()
+        self._accounted.clear()
 
     def line(self, scope: Scope) -> Line | None:
         """What a look would find, if that is known."""
         name = (scope.tenant, scope.thread)
+        if scope.agent is None and self.stamp is not None and name in self._threads:
+            return Line(self._threads[name])
         lane = self._lanes.get((name, scope.agent or ""))
         if lane is None or self.stamp is None:
             return None
@@ -55,6 +62,14 @@ class Recent:
         """Whether a stream has grown over a number; None if we did not write to it."""
         end = self._ends.get(spot.stream)
         return None if end is None else spot.number < end
+
+    def accounted(self, thread: int) -> bool:
+        """Whether the items of a thread were counted, and changed by nobody else since."""
+        return thread in self._accounted
+
+    def account(self, thread: int) -> None:
+        """The items of a thread were counted, and all are there."""
+        self._accounted.add(thread)
 
     def note(self, writes: Writes, lane: LaneRow | None, stamp: object) -> None:
         """Take over what a commit is about to make true."""

@@ -11,7 +11,7 @@ prefix `lastgood_`, so that an application may keep its own tables in the same f
 - Thread and stream keys are counted in the meta table and never used twice: with a reused key a
   late writer could write into another tenant's thread.
 - Every table and index takes a page of its own, so there are no more of them than are needed, and
-  the two that most stores never use are made at the first use.
+  those that most stores never use are made at the first use.
 - A checkpoint's id is unique within a tenant, which the commit sees to; the index is not unique,
   because one tenant's choice of an id must not be felt by another.
 - Threads are indexed for looking up and for listing. A list is sorted by `active`, which few
@@ -34,7 +34,7 @@ from lastgood.errors import (
 from lastgood.integrity import seal
 from lastgood.rows import TABLES, CheckpointRow, fields_of
 
-FORMAT = 1
+FORMAT = 2
 PAGE_SIZE = 8192
 
 DDL = """
@@ -44,7 +44,7 @@ CREATE TABLE lastgood_thread (
     incarnation NOT NULL, state NOT NULL, active NOT NULL, title NOT NULL, owner,
     seq NOT NULL, checkpoints NOT NULL, newest NOT NULL,
     expiring NOT NULL, lanes NOT NULL, branches NOT NULL,
-    tags NOT NULL, runs NOT NULL,
+    tags NOT NULL, runs NOT NULL, items NOT NULL,
     size NOT NULL, last_step,
     created_at NOT NULL, updated_at NOT NULL, seal NOT NULL);
 CREATE UNIQUE INDEX lastgood_thread_name ON lastgood_thread (tenant, name);
@@ -88,6 +88,10 @@ LATER = {
     "tag": """CREATE TABLE IF NOT EXISTS lastgood_tag (
     thread NOT NULL, name NOT NULL, checkpoint NOT NULL, made_at NOT NULL,
     seal NOT NULL, PRIMARY KEY (thread, name)) WITHOUT ROWID""",
+    "item": """CREATE TABLE IF NOT EXISTS lastgood_item (
+    thread NOT NULL, shelf NOT NULL, key NOT NULL, value NOT NULL, text,
+    created_at NOT NULL, updated_at NOT NULL, expires_at,
+    seal NOT NULL, PRIMARY KEY (thread, shelf, key)) WITHOUT ROWID""",
 }
 """Tables that are there once something was written to them."""
 

@@ -22,7 +22,16 @@ from lastgood.backends.sqlite_schema import (
 from lastgood.backends.surveys import gathered, of_tenant, orphans
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.reports import Problem
-from lastgood.rows import DELETED, BranchRow, LaneRow, MoveRow, RunRow, TagRow, ThreadRow
+from lastgood.rows import (
+    DELETED,
+    BranchRow,
+    ItemRow,
+    LaneRow,
+    MoveRow,
+    RunRow,
+    TagRow,
+    ThreadRow,
+)
 
 _COUNTED: dict[Shelf, str] = {
     "lane": select(LaneRow, "thread = ? ORDER BY agent"),
@@ -30,6 +39,7 @@ _COUNTED: dict[Shelf, str] = {
     "move": select(MoveRow, "thread = ? ORDER BY lane, number"),
     "tag": select(TagRow, "thread = ? ORDER BY name"),
     "run": select(RunRow, "thread = ? ORDER BY number"),
+    "item": select(ItemRow, "thread = ? ORDER BY shelf, key"),
     "stream": "SELECT stream FROM lastgood_stream WHERE thread = ? ORDER BY stream",
     "large": f"SELECT digest, key >> 32, key & {LOW} FROM lastgood_large"
     " WHERE thread = ? ORDER BY digest",
@@ -100,6 +110,7 @@ _PART_BYTES = (
     "SELECT coalesce(sum(length(p.data)), 0) FROM lastgood_stream s JOIN lastgood_part p"
     f" ON p.key BETWEEN s.stream << 32 AND s.stream << 32 | {LOW} WHERE s.thread = ?"
 )
+_ITEM_BYTES = "SELECT coalesce(sum(length(value)), 0) FROM lastgood_item WHERE thread = ?"
 
 
 def footprint(connection: Any, thread: int) -> Footprint:
@@ -107,12 +118,15 @@ def footprint(connection: Any, thread: int) -> Footprint:
     low = thread << 32
     count, logical, inline = connection.execute(_CHECKPOINT_BYTES, (low, low | LOW)).fetchone()
     (parts,) = connection.execute(_PART_BYTES, (thread,)).fetchone()
-    return Footprint(count, logical, inline, parts)
+    items = 0
+    if is_there(connection, "item"):
+        (items,) = connection.execute(_ITEM_BYTES, (thread,)).fetchone()
+    return Footprint(count, logical, inline, parts, items)
 
 
 # the store as a whole
 
-_OF_THREADS = ("checkpoint", "lane", "branch", "move", "tag", "run", "stream", "large")
+_OF_THREADS = ("checkpoint", "lane", "branch", "move", "tag", "run", "item", "stream", "large")
 _HARMLESS = ("index", "freelist", "never used")
 
 

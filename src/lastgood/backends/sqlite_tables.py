@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lastgood.backend import Census, Extents, Listing, Located
+from lastgood.backend import Census, Extents, ItemListing, Listing, Located
 from lastgood.backends.sqlite_schema import (
     COLUMNS,
     LOW,
@@ -21,13 +21,16 @@ from lastgood.backends.sqlite_schema import (
 )
 from lastgood.backends.sqlite_threads import ThreadLists
 from lastgood.backends.tables import Line
+from lastgood.backends.views import span
 from lastgood.commits import Scope
 from lastgood.errors import CheckpointIntegrityError
+from lastgood.item_rules import belongs
 from lastgood.manifest import Spot, check_parts
 from lastgood.rows import (
     LIVE,
     BranchRow,
     CheckpointRow,
+    ItemRow,
     LaneRow,
     MoveRow,
     RunRow,
@@ -63,6 +66,9 @@ _BRANCH = select(BranchRow, "thread = ? AND lane = ? AND name = ?")
 _BRANCHES = select(BranchRow, "thread = ?")
 _RUN = select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
+_ITEM = select(ItemRow, "thread = ? AND shelf = ? AND key = ?")
+_ITEMS = select(ItemRow, "thread = ? AND shelf = ? AND key >= ?")
+_COUNT_ITEMS = "SELECT count(*) FROM lastgood_item WHERE thread = ?"
 _LARGE = "SELECT key FROM lastgood_large WHERE thread = ? AND digest = ?"
 # With a limit it stops at the last one, and does not look at the page behind it.
 _PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
@@ -177,6 +183,24 @@ class SqliteTables(ThreadLists):
     def newest_run(self, thread: int) -> RunRow | None:
         return self.one(RunRow, _NEWEST_RUN, thread)
 
+    def item(self, thread: int, shelf: str, key: bytes) -> ItemRow | None:
+        return self.one(ItemRow, _ITEM, thread, shelf, key)
+
+    def item_count(self, thread: int) -> int:
+        return int(self.connection.execute(_COUNT_ITEMS, (thread,)).fetchone()[0])
+
+    def scan_items(self, thread: int, listing: ItemListing, now: int) -> list[ItemRow]:
+        low, high = span(listing)
+        statement, values = _ITEMS, [thread, listing.shelf, low]
+        if high is not None:
+            statement, values = f"{statement} AND key < ?", [*values, high]
+        if listing.contains is not None:
+            statement, values = f"{statement} AND instr(text, ?)", [*values, listing.contains]
+        live = "expires_at <= ?" if listing.over else "(expires_at IS NULL OR expires_at > ?)"
+        order = "DESC" if listing.reverse else "ASC"
+        statement = f"{statement} AND {live} ORDER BY key {order} LIMIT ? OFFSET ?"
+        return self.all(ItemRow, statement, *values, now, listing.limit, listing.offset)
+
     def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]:
         found: dict[bytes, Spot] = {}
         for digest in digests:
@@ -267,7 +291,8 @@ class SqliteTables(ThreadLists):
 
     def _disk(self, tenant: str) -> int | None:
         """Bytes of the file, unless a part of it is somebody else's to measure."""
-        if not {tenant, None}.issuperset(self.connection.execute(_TENANTS).fetchone()):
+        found = self.connection.execute(_TENANTS).fetchone()
+        if not all(other is None or belongs(other, tenant) for other in found):
             return None
         return int(self.connection.execute("PRAGMA page_count").fetchone()[0]) * PAGE_SIZE
 

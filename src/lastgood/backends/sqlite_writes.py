@@ -27,6 +27,7 @@ from lastgood.pages import SLICE
 from lastgood.rows import (
     TABLES,
     CheckpointRow,
+    ItemRow,
     LaneRow,
     MoveRow,
     Row,
@@ -61,6 +62,7 @@ _LAST_KEY = {
 }
 _NOTE_KEY = "UPDATE lastgood_meta SET value = ? WHERE name = ?"
 _DELETE_TAG = "DELETE FROM lastgood_tag WHERE thread = ? AND name = ?"
+_DELETE_ITEM = "DELETE FROM lastgood_item WHERE thread = ? AND shelf = ? AND key = ?"
 _UPDATE_NEWEST = "UPDATE lastgood_meta SET value = ? WHERE name = 'newest'"
 SECOND = 1_000_000
 _INSERT = {
@@ -85,6 +87,11 @@ class SqliteWriter(SqliteTables):
         self._lane = found.lane
         self._active = found.thread.active if found.thread else None
         return found
+
+    def audit_items(self, thread: ThreadRow) -> None:
+        if not self._recent.accounted(thread.thread):
+            super().audit_items(thread)
+            self._recent.account(thread.thread)
 
     def taken(self, writes: Writes) -> Taken:
         return taken(self, writes, self._has_part)
@@ -119,6 +126,10 @@ class SqliteWriter(SqliteTables):
         for row in (writes.lane, writes.run, writes.move, writes.tag, *writes.branches):
             if row is not None:
                 self._put(row)
+        if writes.items:
+            self._put_items(writes.items)
+        for item in writes.dropped:
+            self.connection.execute(_DELETE_ITEM, (item.thread, *item.place))
         if writes.untagged is not None:
             self.connection.execute(_DELETE_TAG, writes.untagged[:2])
         if writes.checkpoint is not None:
@@ -131,6 +142,10 @@ class SqliteWriter(SqliteTables):
         if isinstance(row, MoveRow | TagRow):
             self.connection.execute(LATER[TABLES[type(row)]])
         self.connection.execute(_INSERT[type(row)], sealed(row))
+
+    def _put_items(self, items: Sequence[ItemRow]) -> None:
+        self.connection.execute(LATER["item"])
+        self.connection.executemany(_INSERT[ItemRow], [sealed(item) for item in items])
 
     def _update(self, thread: ThreadRow) -> None:
         """Only columns that no index covers, most of the time: few saves touch an index."""
@@ -222,7 +237,7 @@ class SqliteWriter(SqliteTables):
             "DELETE FROM lastgood_checkpoint WHERE key BETWEEN ? AND ?",
             (key << 32, key << 32 | LOW),
         )
-        for table in ("stream", "large", "lane", "branch", "move", "tag", "run"):
+        for table in ("stream", "large", "lane", "branch", "move", "tag", "run", "item"):
             if is_there(self.connection, table):
                 self.connection.execute(f"DELETE FROM lastgood_{table} WHERE thread = ?", (key,))
         self._put(tombstone)

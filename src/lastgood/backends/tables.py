@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
 from lastgood.backend import Listing
-from lastgood.commits import Found, Scope, Taken, Writes
+from lastgood.commits import Found, Place, Scope, Taken, Writes
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Spot
 from lastgood.rows import (
     BranchRow,
     CheckpointRow,
+    ItemRow,
     LaneRow,
     MoveRow,
     RunRow,
@@ -25,6 +26,9 @@ from lastgood.rows import (
     ThreadRow,
     unsealed,
 )
+
+COUNTED = 256
+"""Of a thread with at most so many checkpoints, all are accounted for; so many items likewise."""
 
 Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
 
@@ -80,6 +84,10 @@ class Tables(ABC):
     @abstractmethod
     def newest_run(self, thread: int) -> RunRow | None: ...
     @abstractmethod
+    def item(self, thread: int, shelf: str, key: bytes) -> ItemRow | None: ...
+    @abstractmethod
+    def item_count(self, thread: int) -> int: ...
+    @abstractmethod
     def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]: ...
     @abstractmethod
     def scan(
@@ -130,6 +138,7 @@ class Tables(ABC):
             agents=self._agents(thread, lane, rows.values()),
             large=self.large(thread.thread, scope.large) if scope.large else {},
             fallbacks=self._fallbacks(thread, scope.heads_at) if scope.heads_at else (),
+            items=self._audited_items(thread, scope.items) if scope.items else {},
         )
 
     def line(self, scope: Scope) -> Line:
@@ -190,6 +199,20 @@ class Tables(ABC):
         tags = self.tags(thread.thread)
         audit(thread, len(tags), thread.tags, "tag")
         return tags
+
+    def _audited_items(self, thread: ThreadRow, wanted: Sequence[Place]) -> dict[Place, ItemRow]:
+        if not thread.items:
+            return {}
+        rows = {place: self.item(thread.thread, *place) for place in wanted}
+        found = {place: row for place, row in rows.items() if row is not None}
+        if len(found) < len(rows):
+            self.audit_items(thread)
+        return found
+
+    def audit_items(self, thread: ThreadRow) -> None:
+        """An item that is not there is believed if all are accounted for, or there are many."""
+        if 0 < thread.items <= COUNTED:
+            audit(thread, self.item_count(thread.thread), thread.items, "item")
 
     def audited_branches(self, thread: ThreadRow) -> list[BranchRow]:
         branches = self.branches(thread.thread)

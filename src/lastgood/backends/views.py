@@ -10,13 +10,26 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from lastgood.backend import Listing, Located, Outline, ThreadEntry, ThreadListing
-from lastgood.backends.tables import Tables, audit
+from lastgood.backend import (
+    ItemListing,
+    Listing,
+    Located,
+    Outline,
+    ThreadEntry,
+    ThreadListing,
+)
+from lastgood.backends.tables import COUNTED, Tables, audit
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow, intact, suspect, unsealed
-
-COUNTED = 256
-"""Of a thread with at most so many checkpoints, all are accounted for when it is listed."""
+from lastgood.rows import (
+    CheckpointRow,
+    ItemRow,
+    LaneRow,
+    RunRow,
+    ThreadRow,
+    intact,
+    suspect,
+    unsealed,
+)
 
 
 class Listed(NamedTuple):
@@ -122,6 +135,19 @@ class Views(Tables):
                     f"checkpoint {id.hex()} of thread {thread.name!r} is missing."
                 )
             yield found
+
+    # items
+
+    @abstractmethod
+    def scan_items(self, thread: int, listing: ItemListing, now: int) -> list[ItemRow]: ...
+
+    def items(self, tenant: str, listing: ItemListing) -> list[ItemRow]:
+        """Live items of a thread; complete, or an error."""
+        thread = self.thread(tenant, listing.thread)
+        if thread is None or not thread.live or not thread.items:
+            return []
+        self.audit_items(thread)
+        return self.scan_items(thread.thread, listing, self.now_in(thread))
 
     # lists of threads: a fixed number of queries, however many threads are on the page, and one
     # more for each whose last checkpoints are gone
@@ -261,3 +287,16 @@ def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> 
 def _cut_off(row: CheckpointRow, rows: Sequence[CheckpointRow], listing: Listing) -> bool:
     """Whether a row is left to the next page."""
     return len(rows) == listing.limit and row.seq < rows[-1].seq
+
+
+def span(listing: ItemListing) -> tuple[bytes, bytes | None]:
+    """The keys that a listing asks for: from the first one on, up to but without the second."""
+    low = max(listing.prefix, b"" if listing.after is None else listing.after + b"\x00")
+    highs = [bound for bound in (_past(listing.prefix), listing.before) if bound is not None]
+    return low, min(highs, default=None)
+
+
+def _past(prefix: bytes) -> bytes | None:
+    """The first key behind all that begin so; None if there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

@@ -26,7 +26,14 @@ from lastgood.rows import TABLES, fields_of
 
 FIELDS: dict[str, tuple[str, ...]] = {name: fields_of(cls) for cls, name in TABLES.items()}
 
-ORDER = {"lane": "number", "branch": "lane", "move": "number", "tag": "made_at", "run": "number"}
+ORDER = {
+    "lane": "number",
+    "branch": "lane",
+    "move": "number",
+    "tag": "made_at",
+    "run": "number",
+    "item": "updated_at",
+}
 """What makes a row of a table newer than another of its thread."""
 
 

@@ -11,6 +11,7 @@ from lastgood import CheckpointNotFoundError, LastgoodError, Report
 from lastgood.client import Client
 from lastgood.testing.cases import case
 from lastgood.testing.harness import BackendHarness
+from lastgood.testing.items_cases import item, put
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, branches, headers
 
@@ -170,6 +171,8 @@ DAMAGES: dict[str, Damage] = {
     "move lost": Damage(_lose("move"), "row", "", 1),
     "tag target": Damage(_edit("tag", "checkpoint", b"\x00" * 16), "seal", "", 1),
     "tag lost": Damage(_lose("tag"), "row", "", 1),
+    "item value": Damage(_edit("item", "value", b"x"), "seal", "", 2),
+    "item lost": Damage(_lose("item"), "row", "", 2),
     "run status": Damage(_edit("run", "status", "done"), "seal", "", 1),
     "run lost": Damage(_lose("run"), "row", "", 1),
     "thread title": Damage(_edit("thread", "title", "x"), "seal", "1234567", 1),
@@ -190,6 +193,7 @@ async def _victims(client: Client) -> dict[str, str]:
     async with client.run("hurt", agent_id="b", initial={"b": 1}) as run:
         await run.save({"b": 2})
     await client.tag("hurt@7", "last")
+    await put(client, "hurt", item(b"k"))
     await save(client, "whole", LARGE)
     found = [*await headers(client, "hurt"), *await headers(client, "whole")]
     return {header.name: header.checkpoint_id for header in found}

@@ -1,0 +1,159 @@
+"""Changing the shelves of a store in memory: carries out what a commit decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastgood.backends.memory_shelves import Shelves, StoredPart
+from lastgood.backends.memory_tables import MemoryTables
+from lastgood.backends.tables import taken
+from lastgood.commits import Taken, Writes
+from lastgood.manifest import Slot, Spot
+from lastgood.pages import SLICE
+from lastgood.rows import (
+    BranchRow,
+    CheckpointRow,
+    ItemRow,
+    LaneRow,
+    MoveRow,
+    Row,
+    RunRow,
+    TagRow,
+    ThreadRow,
+    pack_slots,
+    sealed,
+    unsealed,
+)
+
+_ABSENT = object()
+
+
+class MemoryWriter(MemoryTables):
+    """Changes to the shelves; an interrupted change is undone."""
+
+    def __init__(self, shelves: Shelves, clock: int) -> None:
+        super().__init__(shelves, clock)
+        self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def taken(self, writes: Writes) -> Taken:
+        return taken(self, writes, self.shelves.parts.__contains__)
+
+    def write(self, writes: Writes) -> Writes:
+        """Carry out what was decided; gives back the writes with their keys."""
+        try:
+            return self._write(writes)
+        except BaseException:
+            for table, key, old in reversed(self._undo):
+                _restore(table, key, old)
+            raise
+
+    def _set(self, table: dict[Any, Any], key: Any, value: Any = _ABSENT) -> None:
+        self._undo.append((table, key, table.get(key, _ABSENT)))
+        _restore(table, key, value)
+
+    def _write(self, writes: Writes) -> Writes:
+        self.shelves.newest = self.clock
+        if writes.wiped is not None:
+            self._wipe(writes.wiped)
+            return writes
+        if writes.thread is not None:
+            writes = self._thread(writes, writes.thread)
+        single = (writes.lane, writes.run, writes.move, writes.tag)
+        for row in (*single, *writes.branches, *writes.items):
+            if row is not None:
+                self._put(row)
+        for item in writes.dropped:
+            self._set(self.shelves.items[item.thread], item.place)
+        if writes.untagged is not None:
+            self._set(self.shelves.tags[writes.untagged.thread], writes.untagged.name)
+        if writes.checkpoint is not None:
+            writes = self._add(writes, writes.checkpoint)
+        for removed in writes.removed:
+            self._remove(removed)
+        return writes
+
+    def _thread(self, writes: Writes, thread: ThreadRow) -> Writes:
+        shelves = self.shelves
+        if thread.thread == 0:
+            name = (thread.tenant, thread.name)
+            shelves.last_thread += 1
+            thread = thread._replace(thread=shelves.last_thread)
+            self._set(shelves.threads, shelves.names.get(name, 0))
+            self._set(shelves.names, name, thread.thread)
+            writes = writes.bound(thread.thread)._replace(thread=thread)
+        self._set(shelves.threads, thread.thread, sealed(thread))
+        return writes
+
+    def _put(self, row: Row) -> None:
+        shelves, columns = self.shelves, sealed(row)
+        if isinstance(row, LaneRow):
+            self._set(shelves.lanes.setdefault(row.thread, {}), row.agent, columns)
+        elif isinstance(row, BranchRow):
+            self._set(shelves.branches.setdefault(row.thread, {}), (row.lane, row.name), columns)
+        elif isinstance(row, MoveRow):
+            self._set(shelves.moves.setdefault(row.thread, {}), (row.lane, row.number), columns)
+        elif isinstance(row, TagRow):
+            self._set(shelves.tags.setdefault(row.thread, {}), row.name, columns)
+        elif isinstance(row, RunRow):
+            self._set(shelves.runs.setdefault(row.thread, {}), (row.number, row.lane), columns)
+        elif isinstance(row, ItemRow):
+            self._set(shelves.items.setdefault(row.thread, {}), row.place, columns)
+        elif isinstance(row, CheckpointRow):
+            self._set(shelves.checkpoints.setdefault(row.thread, {}), row.seq, columns)
+            self._set(shelves.ids.setdefault(row.id, {}), row.thread, row.seq)
+
+    def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
+        slots = tuple(self._stream(row.thread, slot) for slot in writes.slots)
+        row = row._replace(slots=pack_slots(slots))
+        for part in writes.parts:
+            spot = Spot(slots[part.slot].stream, part.number)
+            self._set(self.shelves.parts, spot, StoredPart(row.seq, part.digest, part.data))
+            if len(part.data) >= SLICE:
+                self._set(self.shelves.large, (row.thread, part.digest), spot)
+        self._put(row)
+        return writes._replace(checkpoint=row, slots=slots)
+
+    def _stream(self, thread: int, slot: Slot) -> Slot:
+        if slot.stream:
+            return slot
+        self.shelves.last_stream += 1
+        self._set(self.shelves.streams, self.shelves.last_stream, thread)
+        return slot._replace(stream=self.shelves.last_stream)
+
+    def _remove(self, row: CheckpointRow) -> None:
+        for columns in list(self.shelves.checkpoints[row.thread].values()):
+            child = unsealed(CheckpointRow, columns)
+            if row.id in (child.parent, child.fallback):
+                self._put(child.orphaned(row))
+        self._set(self.shelves.checkpoints[row.thread], row.seq)
+        self._forget_id(row.id, row.thread)
+
+    def _forget_id(self, id: bytes, thread: int) -> None:
+        places = {key: seq for key, seq in self.shelves.ids[id].items() if key != thread}
+        self._set(self.shelves.ids, id, places or _ABSENT)
+
+    def _wipe(self, tombstone: ThreadRow) -> None:
+        shelves, key = self.shelves, tombstone.thread
+        for columns in list(shelves.checkpoints.get(key, {}).values()):
+            self._forget_id(unsealed(CheckpointRow, columns).id, key)
+        gone = {stream for stream, thread in shelves.streams.items() if thread == key}
+        doomed: list[tuple[dict[Any, Any], list[Any]]] = [
+            (shelves.parts, [spot for spot in shelves.parts if spot.stream in gone]),
+            (shelves.large, [place for place in shelves.large if place[0] == key]),
+            (shelves.streams, list(gone)),
+            *((table, [key]) for table in (shelves.checkpoints, shelves.lanes)),
+            *((table, [key]) for table in (shelves.branches, shelves.runs)),
+            *((table, [key]) for table in (shelves.moves, shelves.tags, shelves.items)),
+        ]
+        for table, keys in doomed:
+            for place in keys:
+                self._set(table, place)
+        self._set(shelves.threads, key, sealed(tombstone))
+
+
+def _restore(table: dict[Any, Any], key: Any, value: Any) -> None:
+    """Put a value under a key, or take the key away."""
+    if value is _ABSENT:
+        table.pop(key, None)
+    else:
+        table[key] = value
