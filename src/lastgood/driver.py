@@ -180,10 +180,10 @@ class Native(Direct):
     """Runs an operation where it is, on the caller's event loop."""
 
     def serial(self) -> Serial:
-        return _one_at_a_time()
+        return one_at_a_time()
 
 
-def _one_at_a_time() -> Serial:
+def one_at_a_time() -> Serial:
     """A queue for the tasks of one event loop."""
     lock = asyncio.Lock()
 
@@ -263,7 +263,7 @@ class Worker:
         self._inbox.put(jobs)
 
     def serial(self) -> Serial:
-        return _one_at_a_time()
+        return one_at_a_time()
 
     async def pause(self, seconds: float) -> None:
         await pause(seconds)

@@ -79,6 +79,24 @@ class Opener:
         return cls.on(registry.make("memory"), **options)
 
     @classmethod
+    def postgres(
+        cls,
+        source: Any,
+        *,
+        schema: str = "lastgood",
+        pool_size: int = 20,
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """A store in PostgreSQL.
+
+        `source` is a connection string, or a pool or connection of psycopg 3 that you own. Tables
+        are made at the first use, in a schema of their own.
+        """
+        check_name(schema, "schema")
+        backend = registry.make("postgresql", source=source, schema=schema, pool_size=pool_size)
+        return cls.on(backend, **options)
+
+    @classmethod
     def null(cls, **options: Unpack[ClientOptions]) -> Self:
         """Keeps nothing: for stateless mode, behind the same interface."""
         return cls.on(registry.make("null"), **options)
@@ -91,7 +109,10 @@ class Opener:
         durability: Literal["strict", "relaxed"] | None = None,
         **options: Unpack[ClientOptions],
     ) -> Self:
-        """A store by its address: `sqlite:///rel.db`, `sqlite:////abs.db`, `memory:`."""
+        """A store by its address.
+
+        `sqlite:///rel.db`, `sqlite:////abs.db`, `memory:`, `postgresql://user@host/db?schema=name`.
+        """
         if durability is not None:
             arguments.one_of(durability, ("strict", "relaxed"), "durability")
         how = {} if durability is None else {"durability": durability}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from lastgood.backend import Backend
 
@@ -21,6 +21,10 @@ class Entry(NamedTuple):
     arguments: Callable[[str], dict[str, Any]]
     contract: bool = True
     """Whether it promises what `lastgood.testing` checks; the null backend promises nothing."""
+    options: tuple[str, ...] = ()
+    """What can be said beside the address."""
+    extra: str = ""
+    """The extra that brings its driver."""
 
 
 def _sqlite_path(url: str) -> dict[str, Any]:
@@ -36,21 +40,49 @@ def _sqlite_path(url: str) -> dict[str, Any]:
     return {"path": unquote(rest[3:])}
 
 
+def _postgres(url: str) -> dict[str, Any]:
+    """A connection string as libpq takes it, and `schema` from its query, which is ours."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    ours = {"schema": query.pop("schema")} if "schema" in query else {}
+    return {"source": urlunsplit(parts._replace(query=urlencode(query))), **ours}
+
+
 def _nothing(_url: str) -> dict[str, Any]:
     return {}
 
 
 BACKENDS: dict[str, Entry] = {
-    "sqlite": Entry("lastgood.backends.sqlite", "SqliteBackend", _sqlite_path),
+    "sqlite": Entry(
+        "lastgood.backends.sqlite", "SqliteBackend", _sqlite_path, options=("durability",)
+    ),
     "memory": Entry("lastgood.backends.memory", "MemoryBackend", _nothing),
+    "postgresql": Entry(
+        "lastgood.backends.postgres",
+        "PostgresBackend",
+        _postgres,
+        options=("schema",),
+        extra="postgres",
+    ),
     "null": Entry("lastgood.backends.null", "NullBackend", _nothing, contract=False),
 }
+
+
+TITLES = {"postgres": "PostgreSQL"}
 
 
 def make(scheme: str, **arguments: Any) -> Backend:
     """A backend by its scheme."""
     entry = BACKENDS[scheme]
-    backend: Backend = getattr(import_module(entry.module), entry.name)(**arguments)
+    try:
+        module = import_module(entry.module)
+    except ModuleNotFoundError as error:
+        if not entry.extra or str(error.name).startswith("lastgood"):
+            raise
+        raise ImportError(
+            f'{TITLES[entry.extra]} support is not installed: pip install "lastgood[{entry.extra}]"'
+        ) from error
+    backend: Backend = getattr(module, entry.name)(**arguments)
     return backend
 
 
@@ -63,6 +95,7 @@ def open_url(url: str, **options: Any) -> Backend:
             f"{url!r} is not an address that Lastgood knows. Use one of {known} "
             "for example sqlite:///lastgood.db"
         )
-    if options and scheme != "sqlite":
-        raise ValueError(f"{url!r} takes no {', '.join(options)}: it keeps nothing.")
+    unknown = sorted(options.keys() - set(BACKENDS[scheme].options))
+    if unknown:
+        raise ValueError(f"{scheme}: takes no {', '.join(unknown)}.")
     return make(scheme, **BACKENDS[scheme].arguments(url), **options)

@@ -101,6 +101,16 @@ class Tables(ABC):
     def seqs(self, thread: int) -> list[int]:
         """Every seq of a thread, in stored order."""
 
+    # the same for several at once: a store that is a round trip away does better
+
+    def checkpoints_at(self, thread: int, seqs: Sequence[int]) -> list[CheckpointRow | None]:
+        """Checkpoints of a thread by their numbers."""
+        return [self.checkpoint_at(thread, seq) for seq in seqs]
+
+    def checkpoints_of(self, thread: int, ids: Sequence[bytes]) -> list[CheckpointRow | None]:
+        """Checkpoints of a thread by their ids."""
+        return [self.checkpoint(thread, id) for id in ids]
+
     # what commits and reads see
 
     def lanes(self, thread: int) -> list[LaneRow]:

@@ -103,10 +103,9 @@ class Views(Tables):
             return
         oldest = rows[-1].seq if len(rows) == limit else 0
         listed = {row.seq for row in rows}
-        for seq in self._audited_seqs(thread) - listed:
-            if seq < oldest:
-                continue  # on a later page
-            row = self.checkpoint_at(thread.thread, seq)
+        # Those below the oldest are on a later page.
+        others = [seq for seq in self._audited_seqs(thread) - listed if seq >= oldest]
+        for seq, row in zip(others, self.checkpoints_at(thread.thread, others), strict=True):
             if row is None:
                 raise CheckpointIntegrityError(f"{thread.name}@{seq} is missing.")
             yield row
@@ -128,8 +127,9 @@ class Views(Tables):
         Every checkpoint is a head or somebody's parent, so a row that a scan lost is one of these.
         """
         parents = {row.parent for row in rows if not row.parent_gone}
-        for id in (parents | heads) - {row.id for row in rows} - {b""}:
-            found = self.checkpoint(thread.thread, id)
+        others = list((parents | heads) - {row.id for row in rows} - {b""})
+        found_rows = self.checkpoints_of(thread.thread, others)
+        for id, found in zip(others, found_rows, strict=True):
             if found is None:
                 raise CheckpointIntegrityError(
                     f"checkpoint {id.hex()} of thread {thread.name!r} is missing."

@@ -3,7 +3,7 @@
 Adding a backend to Lastgood is one file and one line in `registry.BACKENDS`; `tests/contract` then
 runs every case on it, in both colours, without being asked. It makes one backend without arguments
 and shares it between the clients of a case. A backend that takes a path or a server, or whose rows
-can be damaged from outside, gets a `BackendHarness` of its own, named in `harness.HARNESSES`.
+can be damaged from outside, gets a `BackendHarness` of its own, named in `harnesses.HARNESSES`.
 
 A backend outside of this package runs the same cases from its own tests:
 
@@ -31,7 +31,8 @@ import pytest
 pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
 
 from lastgood.testing.cases import Case  # noqa: E402
-from lastgood.testing.harness import BackendHarness, harness_for  # noqa: E402
+from lastgood.testing.harness import BackendHarness  # noqa: E402
+from lastgood.testing.harnesses import harness_for  # noqa: E402
 from lastgood.testing.store import COLOURS, Store  # noqa: E402
 from lastgood.testing.suite import contract_cases, contract_params, run_case  # noqa: E402
 

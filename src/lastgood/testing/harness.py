@@ -79,6 +79,9 @@ class BackendHarness:
         """The one backend that all handles share."""
         return registry.make(self.scheme)
 
+    def close(self) -> None:
+        """Leave nothing behind that is not in the directory."""
+
     def stored_bytes(self) -> int | None:
         """What the data takes, after all clients are closed; None if nobody knows."""
         return None
@@ -258,18 +261,3 @@ def flipped(data: bytes) -> bytes:
     """The bytes with one of them changed."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-
-
-HARNESSES: dict[str, type[BackendHarness]] = {"sqlite": SqliteHarness, "memory": MemoryHarness}
-
-
-def harness_class(scheme: str) -> type[BackendHarness]:
-    """The class of the harness of a registered backend."""
-    return HARNESSES.get(scheme, BackendHarness)
-
-
-def harness_for(scheme: str, directory: Path) -> BackendHarness:
-    """The harness of a registered backend."""
-    harness = harness_class(scheme)(directory)
-    harness.scheme = scheme
-    return harness

@@ -41,7 +41,8 @@ from lastgood.testing import (
     watches,
 )
 from lastgood.testing.cases import CASES, Case
-from lastgood.testing.harness import BackendHarness, harness_class
+from lastgood.testing.harness import BackendHarness
+from lastgood.testing.harnesses import harness_class
 from lastgood.testing.store import COLOURS, Colour, Store
 
 TOPICS = (
@@ -116,7 +117,10 @@ def _server_marks(scheme: str) -> list[pytest.MarkDecorator]:
 
 def run_case(case: Case, harness: BackendHarness, colour: Colour) -> None:
     """Play a case on fresh data."""
-    asyncio.run(_played(case, Store(harness, colour)))
+    try:
+        asyncio.run(_played(case, Store(harness, colour)))
+    finally:
+        harness.close()
 
 
 async def _played(case: Case, store: Store) -> None:

@@ -1,0 +1,192 @@
+"""A store in PostgreSQL, for teams: many machines, one system of record.
+
+Reads are one round trip of one moment; a save is one statement, which is one transaction. Both
+colours are native. No connection is held between operations, and operations on different threads
+run in parallel over the pool. See `remote` for how commits meet other writers.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lastgood.backend import (
+    Census,
+    Durability,
+    Extents,
+    Footprint,
+    Section,
+    Sheet,
+)
+from lastgood.backends import postgres_changes, postgres_schema, postgres_surveys
+from lastgood.backends.postgres_pools import pools_for
+from lastgood.backends.postgres_queries import Questions
+from lastgood.backends.postgres_rows import to_bytes
+from lastgood.backends.postgres_wire import Rows, Session, Sql, send, session
+from lastgood.backends.queries import Answers, Query
+from lastgood.backends.remote import Outcome, RemoteBackend
+from lastgood.backends.remote_changes import Change, Kind
+from lastgood.errors import StorageError
+from lastgood.manifest import Spot, check_parts
+from lastgood.reports import Problem
+from lastgood.rows import LIVE
+
+POOL = 20
+_STEPS = {"thread": 16, "stream": 64}
+_TAKEN: dict[str, Outcome] = {"part_place": "stream", "checkpoint_id": "id", "thread_pkey": "moved"}
+
+
+class PostgresBackend(RemoteBackend):
+    """A store in one schema of a database."""
+
+    durability: Durability = "unknown"
+
+    def __init__(
+        self,
+        source: object,
+        *,
+        schema: str = "lastgood",
+        pool_size: int = POOL,
+        shift: Callable[[], int] = lambda: 0,
+    ) -> None:
+        super().__init__(shift)
+        self._pools = pools_for(source, pool_size)
+        self.schema = schema
+        self.url = self._pools.label
+        self._at = postgres_schema.quoted(schema)
+        self._questions = Questions(self._at)
+        self._ready = False
+
+    async def _send(self, statements: Sequence[Sql]) -> list[Rows]:
+        if not self._ready:
+            await self.setup()
+        return await send(self._pools, statements)
+
+    # setting up
+
+    async def setup(self) -> None:
+        """Make sure that the tables are there, and of a format that we know."""
+        async with session(self._pools) as run:
+            found = await self._format(run)
+            if found is None:
+                await self._migrate(run)
+                found = await self._format(run)
+            assert found is not None, "just made"
+            postgres_schema.check_format(*found, self.url)
+            await self._look_at_server(run)
+        self._ready = True
+
+    async def _format(self, run: Session) -> tuple[int, int] | None:
+        # As rows: names that a session failed to find once, it may remember as missing.
+        there = await run.execute(
+            "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
+            " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = 'meta'",
+            (self.schema,),
+        )
+        if not there:
+            return None
+        found: dict[str, str] = dict(await run.execute(f"SELECT name, value FROM {self._at}.meta"))
+        return int(found["format"]), int(found["oldest"])
+
+    async def _migrate(self, run: Session) -> None:
+        """Under a lock of the transaction: of many at once, one does it and the others wait."""
+        async with run.transaction():
+            lock = zlib.crc32(f"lastgood {self.schema}".encode())
+            await run.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
+            found = await self._format(run)
+            for text in postgres_schema.statements(self.schema, found[0] if found else 0):
+                await run.execute(text)
+
+    async def _look_at_server(self, run: Session) -> None:
+        names = ("fsync", "full_page_writes", "synchronous_commit")
+        text = "SELECT " + ", ".join(f"current_setting('{name}')" for name in names)
+        ((fsync, pages, commit),) = await run.execute(text)
+        kept = fsync == pages == "on" and commit != "off"
+        self.durability = "strict" if kept else "window" if fsync == "on" else "cache"
+
+    # what a store on a server provides
+
+    async def ask(self, queries: Sequence[Query]) -> Answers:
+        made = [self._questions.statement(query, self._shift()) for query in queries]
+        found = await self._send([(each.text, each.values) for each in made])
+        clock = found[0][0][0]
+        answers = {}
+        for query, statement, rows in zip(queries, made, found, strict=True):
+            answers[query] = statement.parse([row[1:] for row in rows if row[1] is not None])
+        return Answers(clock, answers)
+
+    async def apply(self, change: Change) -> Outcome:
+        try:
+            found = await self._send([postgres_changes.statement(self._at, change)])
+        except StorageError as error:
+            taken = _TAKEN.get(_constraint(error))
+            if taken is None:
+                raise
+            return taken
+        return "done" if found[0][0][0] else "moved"
+
+    async def reserve(self, kind: Kind, count: int) -> Sequence[int]:
+        step = _STEPS[kind]
+        text = f"SELECT nextval('{self._at}.{kind}_key') FROM generate_series(1, %s)"
+        (found,) = await self._send([(text, (-(-count // step),))])
+        return [number for (first,) in found for number in range(first, first + step)]
+
+    # the rest of the interface
+
+    async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
+        found = await self._send([self._range(extent) for extent in ranges])
+        if checked:
+            for extent, rows in zip(ranges, found, strict=True):
+                stream = extent.first.stream
+                check_parts((Spot(stream, number), digest, data) for number, digest, data in rows)
+        return [[data for *_, data in rows] for rows in found]
+
+    def _range(self, extent: Extents) -> Sql:
+        stream, first = extent.first
+        text = (
+            f"SELECT number, digest, data FROM {self._at}.part"
+            " WHERE thread = %s AND stream = %s AND number BETWEEN %s AND %s ORDER BY number"
+        )
+        return text, (extent.thread, stream, first, first + extent.length - 1)
+
+    async def census(self, tenant: str) -> Census:
+        text = (
+            f"SELECT (SELECT count(*) FROM {self._at}.thread WHERE tenant = %s AND state = {LIVE}),"
+            f" (SELECT value FROM {self._at}.meta WHERE name = 'created_at')"
+        )
+        ((threads, created),) = (await self._send([(text, (to_bytes(tenant),))]))[0]
+        return Census(threads, int(created))
+
+    async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+        made = [postgres_surveys.statement(self._at, tenant, section) for section in sections]
+        found = await self._send(made)
+        return [
+            postgres_surveys.sheet(tenant, section, rows)
+            for section, rows in zip(sections, found, strict=True)
+        ]
+
+    async def checkup(self) -> list[Problem]:
+        return postgres_surveys.problems(await self._send(postgres_surveys.lost_threads(self._at)))
+
+    async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
+        if not threads:
+            return {}
+        found = await self._send([postgres_surveys.footprint(self._at, key) for key in threads])
+        return {
+            key: postgres_surveys.read_footprint(rows)
+            for key, rows in zip(threads, found, strict=True)
+        }
+
+    async def close(self) -> None:
+        await self._pools.close()
+
+    def after_fork_in_child(self) -> None:
+        super().after_fork_in_child()
+        self._pools.abandon()
+
+
+def _constraint(error: BaseException) -> str:
+    """The name of the constraint that a statement ran into."""
+    diagnosis: Any = getattr(error.__cause__, "diag", None)
+    return getattr(diagnosis, "constraint_name", None) or ""

@@ -1,0 +1,191 @@
+"""A change as one SQL statement: the thread's row first, all else only if that was changed.
+
+The `WHERE` on the version stands on the thread's row itself, which PostgreSQL looks at again after
+it had to wait for another writer. One statement is one transaction: no round trip more, nothing
+that a pooler in between could tear apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+from lastgood.backends.postgres_queries import CLOCK
+from lastgood.backends.postgres_rows import MARKS, stored, to_bytes
+from lastgood.backends.postgres_schema import COLUMNS
+from lastgood.backends.remote_changes import Change, PlacedPart
+from lastgood.rows import (
+    TABLES,
+    BranchRow,
+    CheckpointRow,
+    ItemRow,
+    LaneRow,
+    MoveRow,
+    Row,
+    RunRow,
+    TagRow,
+    ThreadRow,
+)
+
+_KEYS: dict[type, tuple[str, ...]] = {
+    LaneRow: ("thread", "agent"),
+    BranchRow: ("thread", "lane", "name"),
+    MoveRow: ("thread", "lane", "number"),
+    TagRow: ("thread", "name"),
+    RunRow: ("thread", "number"),
+    ItemRow: ("thread", "shelf", "key"),
+}
+_OF_THREAD = (
+    "lane",
+    "branch",
+    "move",
+    "tag",
+    "run",
+    "item",
+    "checkpoint",
+    "stream",
+    "part",
+    "large",
+)
+
+
+def _replacing(cls: type) -> str:
+    keys = _KEYS[cls]
+    others = [name for name in COLUMNS[cls] if name.strip('"') not in keys]
+    changed = ", ".join(f"{name} = excluded.{name}" for name in others)
+    return f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {changed}"
+
+
+_REPLACING = {cls: _replacing(cls) for cls in _KEYS}
+
+
+class _Steps:
+    """A statement under construction."""
+
+    def __init__(self, schema: str) -> None:
+        self.at = schema
+        self.steps: list[str] = []
+        self.values: list[object] = []
+
+    def add(self, text: str, values: Iterable[object]) -> None:
+        name = f"s{len(self.steps)}" if self.steps else "guard"
+        self.steps.append(f"{name} AS ({text})")
+        self.values += values
+
+    def insert(self, cls: type, rows: Sequence[Row]) -> None:
+        """Rows of one kind, each in the place of one with the same key."""
+        names = ", ".join(COLUMNS[cls])
+        made = ", ".join([f"({MARKS[cls]})"] * len(rows))
+        text = (
+            f"INSERT INTO {self.at}.{TABLES[cls]} ({names})"
+            f" SELECT v.* FROM guard, (VALUES {made}) v{_REPLACING[cls]}"
+        )
+        self.add(text, chain.from_iterable(stored(row) for row in rows))
+
+
+def statement(schema: str, change: Change) -> tuple[str, list[object]]:
+    """The statement, which brings one row: how many threads were changed, 1 or 0."""
+    steps = _Steps(schema)
+    _guard(steps, change)
+    if change.wiped:
+        for table in _OF_THREAD:
+            steps.add(
+                f"DELETE FROM {schema}.{table} x USING guard WHERE x.thread = %s", [change.key]
+            )
+    for cls in dict.fromkeys(type(row) for row in change.rows):
+        steps.insert(cls, [row for row in change.rows if type(row) is cls])
+    if change.untagged is not None:
+        steps.add(
+            f"DELETE FROM {schema}.tag x USING guard WHERE x.thread = %s AND x.name = %s",
+            [change.key, to_bytes(change.untagged)],
+        )
+    if change.dropped:
+        steps.add(
+            f"DELETE FROM {schema}.item x USING guard,"
+            " unnest(%s::bytea[], %s::bytea[]) u(shelf, key)"
+            " WHERE x.thread = %s AND x.shelf = u.shelf AND x.key = u.key",
+            [
+                [to_bytes(item.shelf) for item in change.dropped],
+                [item.key for item in change.dropped],
+                change.key,
+            ],
+        )
+    if change.checkpoint is not None:
+        _checkpoint(steps, change, change.checkpoint)
+    _removals(steps, change)
+    news = f"(SELECT count(pg_notify('lastgood', {schema!r})) FROM guard WHERE watched > {CLOCK})"
+    text = f"WITH {', '.join(steps.steps)} SELECT (SELECT count(*) FROM guard), {news}"
+    return text, steps.values
+
+
+def _guard(steps: _Steps, change: Change) -> None:
+    place = [to_bytes(change.place.tenant), to_bytes(change.place.name)]
+    where = "tenant = %s AND name = %s AND version = %s RETURNING watched"
+    if change.thread is None:
+        text = f"UPDATE {steps.at}.thread SET version = version + 1 WHERE {where}"
+        steps.add(text, [*place, change.version])
+        return
+    values = stored(change.thread)
+    names = COLUMNS[ThreadRow]
+    if change.version is None:
+        text = (
+            f"INSERT INTO {steps.at}.thread ({', '.join(names)}, version)"
+            f" VALUES ({MARKS[ThreadRow]}, 1)"
+            " ON CONFLICT (tenant, name) DO NOTHING RETURNING watched"
+        )
+        steps.add(text, values)
+        return
+    changed = ", ".join(f"{name} = %s" for name in names)
+    text = f"UPDATE {steps.at}.thread SET {changed}, version = version + 1 WHERE {where}"
+    steps.add(text, [*values, *place, change.version])
+
+
+def _checkpoint(steps: _Steps, change: Change, row: CheckpointRow) -> None:
+    names = ", ".join(COLUMNS[CheckpointRow])
+    made = f"SELECT {MARKS[CheckpointRow]}, %s::bytea FROM guard"
+    steps.add(
+        f"INSERT INTO {steps.at}.checkpoint ({names}, tenant) {made}",
+        [*stored(row), to_bytes(change.place.tenant)],
+    )
+    if change.streams:
+        steps.add(
+            f"INSERT INTO {steps.at}.stream"
+            " SELECT %s::bigint, u FROM guard, unnest(%s::bigint[]) u",
+            [change.key, list(change.streams)],
+        )
+    if change.parts:
+        steps.add(
+            f"INSERT INTO {steps.at}.part"
+            " SELECT %s::bigint, u.stream, u.number, %s::bigint, u.digest, u.data FROM guard,"
+            " unnest(%s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])"
+            " u(stream, number, digest, data)",
+            [change.key, row.seq, *_columns(change.parts, "stream number digest data")],
+        )
+    large = list({part.digest: part for part in change.large}.values())
+    if large:
+        steps.add(
+            f"INSERT INTO {steps.at}.large SELECT %s::bigint, u.* FROM guard,"
+            " unnest(%s::bytea[], %s::bigint[], %s::bigint[]) u(digest, stream, number)"
+            " ON CONFLICT (thread, digest) DO UPDATE"
+            " SET stream = excluded.stream, number = excluded.number",
+            [change.key, *_columns(large, "digest stream number")],
+        )
+
+
+def _columns(parts: Sequence[PlacedPart], names: str) -> list[list[object]]:
+    return [[getattr(part, name) for part in parts] for name in names.split()]
+
+
+def _removals(steps: _Steps, change: Change) -> None:
+    for row in change.orphans:
+        steps.add(
+            f"UPDATE {steps.at}.checkpoint x SET parent_gone = %s, fallback = %s, seal = %s"
+            " FROM guard WHERE x.thread = %s AND x.seq = %s",
+            [row.parent_gone, row.fallback, stored(row)[-1], row.thread, row.seq],
+        )
+    if change.removed:
+        steps.add(
+            f"DELETE FROM {steps.at}.checkpoint x USING guard"
+            " WHERE x.thread = %s AND x.seq = ANY(%s)",
+            [change.key, [row.seq for row in change.removed]],
+        )

@@ -1,0 +1,329 @@
+"""Queries as PostgreSQL's SQL, and their answers.
+
+Every statement brings the server's clock in its first column, in one row at least. Values are
+bound, never spliced. A thread's key is looked up in a sub-query of its own, which PostgreSQL
+evaluates once: then every table is read by the index that leads with that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from lastgood.backend import ItemListing, Listing, Sort
+from lastgood.backends.postgres_rows import columns, cut, to_bytes
+from lastgood.backends.postgres_schema import COLUMNS
+from lastgood.backends.queries import (
+    AskAncestors,
+    AskAt,
+    AskCheckpoints,
+    AskChildren,
+    AskHeads,
+    AskId,
+    AskItem,
+    AskItemCount,
+    AskItems,
+    AskLanes,
+    AskLarge,
+    AskLine,
+    AskMove,
+    AskRun,
+    AskScan,
+    AskSeqs,
+    AskTag,
+    AskTags,
+    AskThreads,
+    IdRows,
+    LineRows,
+    PageRows,
+    Query,
+    ThreadName,
+)
+from lastgood.backends.views import span
+from lastgood.rows import (
+    LIVE,
+    TABLES,
+    BranchRow,
+    CheckpointRow,
+    ItemRow,
+    LaneRow,
+    MoveRow,
+    RunRow,
+    TagRow,
+    ThreadRow,
+)
+
+CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+TOP = (1 << 63) - 1
+
+Parse = Callable[[list[Any]], Any]
+
+
+class Statement(NamedTuple):
+    """SQL with its values, and what becomes of the rows (without the clock) that it brings."""
+
+    text: str
+    values: Sequence[object]
+    parse: Parse
+
+
+def _all(alias: str, cls: type) -> str:
+    return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
+
+
+class Questions:
+    """The statements for one schema."""
+
+    def __init__(self, schema: str) -> None:
+        self._at = schema
+        self._key = f"(SELECT thread FROM {schema}.thread WHERE tenant = %s AND name = %s)"
+
+    def statement(self, query: Query, shift: int) -> Statement:
+        """The statement for a query; `shift` is added to the server's clock."""
+        text, values, parse = self._made(query, shift)
+        timed = f"SELECT {CLOCK}, x.* FROM (VALUES (1)) o LEFT JOIN LATERAL ({text}) x ON true"
+        return Statement(timed, values, parse)
+
+    def _made(self, query: Query, shift: int) -> Statement:  # noqa: PLR0911
+        match query:
+            case AskLine():
+                return self._line(query)
+            case AskHeads(place):
+                return self._heads(place)
+            case AskScan(place, listing):
+                return self._scan(place, listing, shift)
+            case AskId(tenant, id):
+                return self._by_id(tenant, id)
+            case AskAncestors(place, id, limit):
+                return self._ancestors(place, id, limit)
+            case AskThreads():
+                return self._threads(query, shift)
+            case AskLarge(place, digests):
+                text = (
+                    f"SELECT digest, stream, number FROM {self._at}.large"
+                    f" WHERE thread = {self._key} AND digest = ANY(%s)"
+                )
+                return Statement(text, [*_place(place), list(digests)], list)
+            case AskSeqs(place):
+                text = (
+                    f"SELECT seq FROM {self._at}.checkpoint WHERE thread = {self._key} ORDER BY seq"
+                )
+                return Statement(text, _place(place), lambda rows: [seq for (seq,) in rows])
+            case AskItems(place, listing):
+                return self._items(place, listing, shift)
+            case AskItemCount(place):
+                text = f"SELECT count(*) FROM {self._at}.item WHERE thread = {self._key}"
+                return Statement(text, _place(place), lambda rows: rows[0][0])
+            case _:
+                return self._plain(query)
+
+    def _plain(self, query: Query) -> Statement:
+        """Rows of one table by keys within the thread."""
+        cls, where, values, one = _keyed(query)
+        table = f"{self._at}.{TABLES[cls]}"
+        text = f"SELECT {_all('r', cls)} FROM {table} r WHERE r.thread = {self._key}{where}"
+        place: ThreadName = query.place  # type: ignore[union-attr]
+
+        def parse(rows: list[Any]) -> Any:
+            found = [columns(cls, row) for row in rows]
+            return found if not one else found[0] if found else None
+
+        return Statement(text, [*_place(place), *values], parse)
+
+    def _line(self, query: AskLine) -> Statement:
+        text = (
+            f"SELECT t.version, {_all('t', ThreadRow)}, {_all('l', LaneRow)},"
+            f" {_all('b', BranchRow)}, {_all('c', CheckpointRow)} FROM {self._at}.thread t"
+            f" LEFT JOIN {self._at}.lane l ON l.thread = t.thread AND l.agent = %s"
+            f" LEFT JOIN {self._at}.branch b ON b.thread = l.thread AND b.lane = l.number"
+            ' AND b.name = coalesce(%s, l."current")'
+            f" LEFT JOIN {self._at}.checkpoint c ON c.tenant = t.tenant AND c.id = b.head"
+            " AND c.thread = b.thread WHERE t.tenant = %s AND t.name = %s"
+        )
+
+        def parse(rows: list[Any]) -> LineRows:
+            if not rows:
+                return LineRows()
+            return LineRows(
+                rows[0][0], *cut(rows[0][1:], ThreadRow, LaneRow, BranchRow, CheckpointRow)
+            )
+
+        names = (_optional(query.agent), _optional(query.branch))
+        return Statement(text, [*names, *_place(query.place)], parse)
+
+    def _heads(self, place: ThreadName) -> Statement:
+        text = (
+            f"SELECT {_all('b', BranchRow)}, {_all('c', CheckpointRow)} FROM {self._at}.branch b"
+            f" LEFT JOIN {self._at}.checkpoint c ON c.tenant = %s AND c.id = b.head"
+            f" AND c.thread = b.thread WHERE b.thread = {self._key}"
+        )
+        values = [to_bytes(place.tenant), *_place(place)]
+        return Statement(
+            text, values, lambda rows: [tuple(cut(r, BranchRow, CheckpointRow)) for r in rows]
+        )
+
+    def _scan(self, place: ThreadName, listing: Listing, shift: int) -> Statement:
+        lane = f"(SELECT number FROM {self._at}.lane WHERE thread = {self._key} AND agent = %s)"
+        agent = [] if listing.agent is None else [*_place(place), to_bytes(listing.agent)]
+        before = TOP if listing.before is None else min(TOP, listing.before)
+        above = -1 if listing.above is None else min(TOP, listing.above)
+        optional: list[tuple[str, object, list[object]]] = [
+            (f"(c.lane = {lane} OR c.source_lane = {lane})", listing.agent, [*agent, *agent]),
+            ("c.branch = %s", listing.branch, [_optional(listing.branch)]),
+            ("c.step_name = %s", listing.step_name, [_optional(listing.step_name)]),
+            ("c.created_at >= %s", listing.since, [listing.since]),
+            ("c.created_at < %s", listing.until, [listing.until]),
+        ]
+        given = [(text, values) for text, value, values in optional if value is not None]
+        updated = self._key.replace("thread", "updated_at", 1)
+        now = f"greatest({CLOCK} + %s, {updated})"
+        text = (
+            f"SELECT {_all('c', CheckpointRow)} FROM {self._at}.checkpoint c"
+            f" WHERE c.thread = {self._key} AND c.seq < %s AND c.seq > %s"
+            + "".join(f" AND {text}" for text, _ in given)
+            + f" AND (c.expires_at IS NULL OR c.expires_at > {now}) ORDER BY c.seq DESC LIMIT %s"
+        )
+        bound = [value for _, group in given for value in group]
+        values = [*_place(place), before, above, *bound, shift, *_place(place), listing.limit]
+        return Statement(text, values, lambda rows: [columns(CheckpointRow, row) for row in rows])
+
+    def _items(self, place: ThreadName, listing: ItemListing, shift: int) -> Statement:
+        low, high = span(listing)
+        contains = _optional(listing.contains)
+        updated = self._key.replace("thread", "updated_at", 1)
+        now = f"greatest({CLOCK} + %s, {updated})"
+        live = "r.expires_at <=" if listing.over else "r.expires_at IS NULL OR r.expires_at >"
+        text = (
+            f"SELECT {_all('r', ItemRow)} FROM {self._at}.item r"
+            f" WHERE r.thread = {self._key} AND r.shelf = %s AND r.key >= %s"
+            + (" AND r.key < %s" if high is not None else "")
+            + (" AND position(%s IN r.text) > 0" if contains is not None else "")
+            + f" AND ({live} {now}) ORDER BY r.key {'DESC' if listing.reverse else 'ASC'}"
+            " LIMIT %s OFFSET %s"
+        )
+        optional = [value for value in (high, contains) if value is not None]
+        ends = [shift, *_place(place), listing.limit, listing.offset]
+        values = [*_place(place), to_bytes(listing.shelf), low, *optional, *ends]
+        return Statement(text, values, lambda rows: [columns(ItemRow, row) for row in rows])
+
+    def _by_id(self, tenant: str, id: bytes) -> Statement:
+        text = (
+            f"SELECT {_all('t', ThreadRow)}, {_all('l', LaneRow)}, {_all('c', CheckpointRow)}"
+            f" FROM {self._at}.checkpoint c JOIN {self._at}.thread t ON t.thread = c.thread"
+            f" LEFT JOIN {self._at}.lane l ON l.thread = c.thread AND l.number = c.lane"
+            " WHERE c.tenant = %s AND c.id = %s AND t.tenant = c.tenant"
+        )
+
+        def parse(rows: list[Any]) -> IdRows | None:
+            if not rows:
+                return None
+            thread, lane, checkpoint = cut(rows[0], ThreadRow, LaneRow, CheckpointRow)
+            assert thread is not None and checkpoint is not None, "joined"  # noqa: PT018
+            return IdRows(thread, lane, checkpoint)
+
+        return Statement(text, [to_bytes(tenant), id], parse)
+
+    def _ancestors(self, place: ThreadName, id: bytes, limit: int) -> Statement:
+        tables = f"{self._at}.checkpoint c"
+        text = (
+            "WITH RECURSIVE up AS ("
+            f"SELECT c.*, 0 AS depth FROM {tables}"
+            f" WHERE c.tenant = %s AND c.id = %s AND c.thread = {self._key}"
+            f" UNION ALL SELECT c.*, up.depth + 1 FROM up JOIN {tables} ON c.tenant = up.tenant"
+            " AND c.thread = up.thread AND c.id = CASE WHEN up.parent_gone = 1 THEN up.fallback"
+            " ELSE up.parent END WHERE up.depth < %s)"
+            f" SELECT {_all('up', CheckpointRow)} FROM up WHERE depth > 0 ORDER BY depth"
+        )
+        values = [to_bytes(place.tenant), id, *_place(place), limit]
+        return Statement(text, values, lambda rows: [columns(CheckpointRow, row) for row in rows])
+
+    def _threads(self, query: AskThreads, shift: int) -> Statement:
+        listing = query.listing
+        beyond, order = _ORDERS[listing.sort]
+        newest = f" LEFT JOIN {self._at}.checkpoint c ON c.thread = t.thread AND c.seq = t.seq"
+        text = (
+            f"SELECT {_all('t', ThreadRow)}, {_all('r', RunRow)}, {_all('l', LaneRow)},"
+            " v.stored, v.expiring, v.over"
+            + (f", {_all('c', CheckpointRow)}" if listing.newest else "")
+            + f" FROM (SELECT * FROM {self._at}.thread t WHERE t.tenant = %s AND t.state = {LIVE}"
+            f" AND {beyond} ORDER BY {order} LIMIT %s) t"
+            f" LEFT JOIN {self._at}.run r ON r.thread = t.thread AND r.number = t.runs"
+            f" LEFT JOIN {self._at}.lane l ON l.thread = t.thread"
+            " LEFT JOIN LATERAL (SELECT count(*) AS stored, count(expires_at) AS expiring,"
+            f" count(*) FILTER (WHERE expires_at <= greatest({CLOCK} + %s, t.updated_at)) AS over"
+            f" FROM {self._at}.checkpoint e WHERE e.thread = t.thread) v ON t.expiring > 0"
+            + (newest if listing.newest else "")
+            + f" ORDER BY {order}, l.number"
+        )
+        after = listing.after or _FIRST[listing.sort]
+        place = [to_bytes(value) if isinstance(value, str) else value for value in after]
+        values = [to_bytes(query.tenant), *place, listing.limit, shift]
+        return Statement(text, values, lambda rows: _pages(rows, newest=listing.newest))
+
+
+_ORDERS: dict[Sort, tuple[str, str]] = {
+    "updated": ("(t.active, t.thread) < (%s, %s)", "t.active DESC, t.thread DESC"),
+    "created": ("t.thread < %s", "t.thread DESC"),
+    "name": ("t.name > %s", "t.name"),
+}
+_FIRST: dict[Sort, tuple[object, ...]] = {"updated": (TOP, 0), "created": (TOP,), "name": ("",)}
+
+
+def _pages(rows: list[Any], *, newest: bool) -> list[PageRows]:
+    """Threads of a page, each from as many rows as it has lanes."""
+    return [_page(list(group), newest=newest) for _, group in groupby(rows, key=lambda row: row[0])]
+
+
+_WIDE = sum(len(COLUMNS[cls]) for cls in (ThreadRow, RunRow, LaneRow))
+
+
+def _page(rows: list[Any], *, newest: bool) -> PageRows:
+    each = [cut(row, ThreadRow, RunRow, LaneRow) for row in rows]
+    thread, run, _ = each[0]
+    assert thread is not None, "a page is made of threads"
+    stored, expiring, over = rows[0][_WIDE : _WIDE + 3]
+    return PageRows(
+        thread=thread,
+        run=run,
+        newest=cut(rows[0][_WIDE + 3 :], CheckpointRow)[0] if newest else None,
+        lanes=[lane for *_, lane in each if lane is not None],
+        lives=None if stored is None else (stored, expiring, over),
+    )
+
+
+def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR0911
+    """Which rows of a thread, by which keys, and whether there is one at most."""
+    match query:
+        case AskLanes():
+            return LaneRow, " ORDER BY r.number", [], False
+        case AskTags():
+            return TagRow, " ORDER BY r.name", [], False
+        case AskTag(_, name):
+            return TagRow, " AND r.name = %s", [to_bytes(name)], True
+        case AskItem(_, shelf, key):
+            return ItemRow, " AND r.shelf = %s AND r.key = %s", [to_bytes(shelf), key], True
+        case AskMove(_, lane):
+            return MoveRow, " AND r.lane = %s ORDER BY r.number DESC LIMIT 1", [lane], True
+        case AskRun(_, None):
+            return RunRow, " ORDER BY r.number DESC LIMIT 1", [], True
+        case AskRun(_, lane):
+            return RunRow, " AND r.lane = %s ORDER BY r.number DESC LIMIT 1", [lane], True
+        case AskAt(_, seqs):
+            known = [seq for seq in seqs if seq <= TOP]
+            return CheckpointRow, " AND r.seq = ANY(%s::bigint[])", [known], False
+        case AskCheckpoints(place, ids):
+            where = " AND r.tenant = %s AND r.id = ANY(%s)"
+            return CheckpointRow, where, [to_bytes(place.tenant), list(ids)], False
+        case AskChildren(_, id):
+            return CheckpointRow, " AND (r.parent = %s OR r.fallback = %s)", [id, id], False
+        case _:
+            raise TypeError(f"no query: {query!r}")
+
+
+def _place(place: ThreadName) -> list[object]:
+    return [to_bytes(place.tenant), to_bytes(place.name)]
+
+
+def _optional(text: str | None) -> bytes | None:
+    return None if text is None else to_bytes(text)

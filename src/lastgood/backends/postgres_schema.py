@@ -1,0 +1,125 @@
+"""The tables in PostgreSQL, and how they come to be there.
+
+- Text is kept as `bytea`: PostgreSQL's text takes neither NUL nor lone surrogates, and sorts by the
+  rules of a language. Bytes keep every value and sort the same on every server.
+- Tables lead with the thread's key, so they can be partitioned by it. Data is stored outside of its
+  row uncompressed (it was packed before).
+- Rows that change at every save (thread, branch, run) leave half of their pages free and have no
+  index on what changes, so that a new version finds its place beside the old one.
+- `version`, `watched` and a checkpoint's `tenant` are the store's own and not covered by seals.
+
+Changes of the schema only go forward. `oldest` is the oldest format whose code still reads and
+writes this one, so that a rolling deployment works while both run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastgood.errors import IncompatibleCheckpointError
+from lastgood.rows import TABLES, fields_of
+
+FORMAT = 1
+
+COLUMNS = {cls: tuple(f'"{name}"' for name in (*fields_of(cls), "seal")) for cls in TABLES}
+
+_FIRST = (
+    "CREATE SCHEMA IF NOT EXISTS {schema}",
+    "CREATE TABLE {schema}.meta (name text PRIMARY KEY, value text NOT NULL)",
+    """CREATE TABLE {schema}.thread (
+    thread bigint PRIMARY KEY, tenant bytea NOT NULL, name bytea NOT NULL,
+    incarnation bigint NOT NULL, state smallint NOT NULL, active bigint NOT NULL,
+    title bytea NOT NULL, owner bytea, seq bigint NOT NULL, checkpoints bigint NOT NULL,
+    newest bytea NOT NULL, expiring bigint NOT NULL, lanes bigint NOT NULL,
+    branches bigint NOT NULL, tags bigint NOT NULL, runs bigint NOT NULL, items bigint NOT NULL,
+    size bigint NOT NULL, last_step bytea, created_at bigint NOT NULL,
+    updated_at bigint NOT NULL, seal bytea NOT NULL,
+    version bigint NOT NULL, watched bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50)""",
+    "CREATE UNIQUE INDEX thread_name ON {schema}.thread (tenant, name)",
+    "CREATE INDEX thread_active ON {schema}.thread (tenant, state, active, thread)",
+    "CREATE INDEX thread_created ON {schema}.thread (tenant, state, thread)",
+    """CREATE TABLE {schema}.lane (
+    thread bigint NOT NULL, number bigint NOT NULL, agent bytea NOT NULL, "current" bytea NOT NULL,
+    moves bigint NOT NULL, seal bytea NOT NULL, PRIMARY KEY (thread, agent))""",
+    """CREATE TABLE {schema}.branch (
+    thread bigint NOT NULL, lane bigint NOT NULL, name bytea NOT NULL, head bytea NOT NULL,
+    seal bytea NOT NULL, PRIMARY KEY (thread, lane, name)) WITH (fillfactor = 50)""",
+    """CREATE TABLE {schema}.move (
+    thread bigint NOT NULL, lane bigint NOT NULL, number bigint NOT NULL, id bytea NOT NULL,
+    kind bytea NOT NULL, old_branch bytea NOT NULL, new_branch bytea NOT NULL,
+    made_at bigint NOT NULL, seal bytea NOT NULL, PRIMARY KEY (thread, lane, number))""",
+    """CREATE TABLE {schema}.tag (
+    thread bigint NOT NULL, name bytea NOT NULL, checkpoint bytea NOT NULL,
+    made_at bigint NOT NULL, seal bytea NOT NULL, PRIMARY KEY (thread, name))""",
+    """CREATE TABLE {schema}.run (
+    thread bigint NOT NULL, lane bigint NOT NULL, id bytea NOT NULL, number bigint NOT NULL,
+    closed smallint NOT NULL, status bytea NOT NULL, attempt bigint NOT NULL,
+    inside bigint NOT NULL, started_at bigint NOT NULL, beat_at bigint NOT NULL,
+    step bytea, error bytea, result bytea NOT NULL, seal bytea NOT NULL,
+    PRIMARY KEY (thread, number)) WITH (fillfactor = 50)""",
+    """CREATE TABLE {schema}.checkpoint (
+    thread bigint NOT NULL, seq bigint NOT NULL, id bytea NOT NULL, lane bigint NOT NULL,
+    branch bytea NOT NULL, parent bytea NOT NULL, parent_digest bytea NOT NULL,
+    parent_gone smallint NOT NULL, fallback bytea NOT NULL, step bigint NOT NULL,
+    step_name bytea, framework bytea NOT NULL, created_at bigint NOT NULL,
+    ttl double precision, expires_at bigint, context bytea NOT NULL, metadata bytea NOT NULL,
+    target bytea, schema bytea, source_lane bigint, losses bytea NOT NULL, root bytea NOT NULL,
+    digest bytea NOT NULL, size bigint NOT NULL, manifest bytea NOT NULL,
+    slots bytea NOT NULL, seal bytea NOT NULL, tenant bytea NOT NULL,
+    PRIMARY KEY (thread, seq))""",
+    "ALTER TABLE {schema}.checkpoint ALTER COLUMN manifest SET STORAGE EXTERNAL",
+    "CREATE UNIQUE INDEX checkpoint_id ON {schema}.checkpoint (tenant, id)",
+    """CREATE TABLE {schema}.item (
+    thread bigint NOT NULL, shelf bytea NOT NULL, key bytea NOT NULL, value bytea NOT NULL,
+    text bytea, created_at bigint NOT NULL, updated_at bigint NOT NULL, expires_at bigint,
+    seal bytea NOT NULL, PRIMARY KEY (thread, shelf, key))""",
+    """CREATE TABLE {schema}.stream (
+    thread bigint NOT NULL, stream bigint NOT NULL, PRIMARY KEY (thread, stream))""",
+    """CREATE TABLE {schema}.part (
+    thread bigint NOT NULL, stream bigint NOT NULL, number bigint NOT NULL, born bigint NOT NULL,
+    digest bytea NOT NULL, data bytea NOT NULL,
+    CONSTRAINT part_place PRIMARY KEY (thread, stream, number))""",
+    "ALTER TABLE {schema}.part ALTER COLUMN data SET STORAGE EXTERNAL",
+    """CREATE TABLE {schema}.large (
+    thread bigint NOT NULL, digest bytea NOT NULL, stream bigint NOT NULL, number bigint NOT NULL,
+    PRIMARY KEY (thread, digest))""",
+    "CREATE SEQUENCE {schema}.thread_key INCREMENT BY 16",
+    "CREATE SEQUENCE {schema}.stream_key INCREMENT BY 64",
+    """INSERT INTO {schema}.meta VALUES ('format', '1'), ('oldest', '1'), ('created_at',
+    ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint)::text)""",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST,)
+"""What leads to format 1, 2, and so on."""
+
+
+def quoted(schema: str) -> str:
+    """A schema's name as SQL spells it."""
+    return '"' + schema.replace('"', '""') + '"'
+
+
+def statements(schema: str, since: int = 0) -> list[str]:
+    """The statements that lead from a format to ours."""
+    steps = [text for step in MIGRATIONS[since:] for text in step]
+    if since:
+        steps.append(f"UPDATE {{schema}}.meta SET value = '{FORMAT}' WHERE name = 'format'")
+    return [text.replace("{schema}", quoted(schema)) for text in steps]
+
+
+def grants(schema: str, role: str) -> list[str]:
+    """What a role needs that only uses the store."""
+    name, user = quoted(schema), quoted(role)
+    return [
+        f"GRANT USAGE ON SCHEMA {name} TO {user}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {user}",
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {name} TO {user}",
+    ]
+
+
+def check_format(found: int, oldest: int, where: str) -> None:
+    """Refuse a store that is newer than this code can handle."""
+    if oldest > FORMAT:
+        raise IncompatibleCheckpointError(
+            f"{where} has format {found}; this version of Lastgood knows formats up to {FORMAT}.",
+            hint="Upgrade lastgood here too: the store was migrated by a newer version.",
+        )

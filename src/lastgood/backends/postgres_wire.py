@@ -1,0 +1,170 @@
+"""Sending statements to PostgreSQL, in either colour, and what goes wrong on the way.
+
+One body of SQL serves both colours; only here and in the pools do they differ. Several statements
+are sent at once, as one read-only transaction of one moment. No session state and no prepared
+statements: a pooler in transaction mode may stand between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, errors
+from psycopg.pq import TransactionStatus
+from psycopg_pool import PoolTimeout
+
+from lastgood.backends.postgres_pools import CONNECT_SECONDS, Pools
+from lastgood.driver import is_blocking
+from lastgood.errors import (
+    BackendConnectionError,
+    LastgoodError,
+    StorageError,
+    StorageFullError,
+    TransientStorageError,
+)
+
+Sql = tuple[Any, Sequence[object]]
+Rows = list[tuple[Any, ...]]
+_BEGIN: Sql = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
+_COMMIT: Sql = ("COMMIT", ())
+_PLAIN: dict[str, Any] = {"prepare": False, "binary": True}
+
+
+async def send(pools: Pools, statements: Sequence[Sql]) -> list[Rows]:
+    """The rows of each statement; many are one transaction that reads."""
+    with translated(pools.label):
+        if is_blocking():
+            with pools.blocking() as connection:
+                return _send(connection, statements)
+        async with pools.native() as other:
+            return await _send_native(other, statements)
+
+
+def _send(connection: Connection[Any], statements: Sequence[Sql]) -> list[Rows]:
+    if _in_transaction(connection):
+        with connection.transaction():
+            return [_rows(connection.execute(*each, **_PLAIN)) for each in statements]
+    if len(statements) == 1:
+        return [_rows(connection.execute(*statements[0], **_PLAIN))]
+    with connection.pipeline():
+        cursors = [connection.execute(*each, **_PLAIN) for each in _framed(statements)]
+    return [_rows(cursor) for cursor in cursors][1:-1]
+
+
+async def _send_native(connection: AsyncConnection[Any], statements: Sequence[Sql]) -> list[Rows]:
+    if _in_transaction(connection):
+        async with connection.transaction():
+            return [await _arows(await connection.execute(*s, **_PLAIN)) for s in statements]
+    if len(statements) == 1:
+        return [await _arows(await connection.execute(*statements[0], **_PLAIN))]
+    async with connection.pipeline():
+        cursors = [await connection.execute(*each, **_PLAIN) for each in _framed(statements)]
+    return [await _arows(cursor) for cursor in cursors][1:-1]
+
+
+def _framed(statements: Sequence[Sql]) -> list[Sql]:
+    return [_BEGIN, *statements, _COMMIT]
+
+
+def _in_transaction(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Whether the application's own transaction is under way on a connection that it gave us."""
+    return connection.info.transaction_status == TransactionStatus.INTRANS
+
+
+def _rows(cursor: Cursor[Any]) -> Rows:
+    return cursor.fetchall() if cursor.description else []
+
+
+async def _arows(cursor: AsyncCursor[Any]) -> Rows:
+    return await cursor.fetchall() if cursor.description else []
+
+
+class Session:
+    """One connection for several round trips: for setting up."""
+
+    def __init__(self, connection: Connection[Any] | AsyncConnection[Any]) -> None:
+        self._connection = connection
+
+    async def execute(self, text: str, values: Sequence[object] = ()) -> Rows:
+        """The rows of one statement."""
+        if isinstance(self._connection, AsyncConnection):
+            return await _arows(await self._connection.execute(text, values, prepare=False))
+        return _rows(self._connection.execute(text, values, prepare=False))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """All or nothing."""
+        if isinstance(self._connection, AsyncConnection):
+            async with self._connection.transaction():
+                yield
+        else:
+            with self._connection.transaction():
+                yield
+
+
+@asynccontextmanager
+async def session(pools: Pools) -> AsyncIterator[Session]:
+    """A connection in the colour of the caller."""
+    with translated(pools.label):
+        if is_blocking():
+            with pools.blocking() as connection:
+                yield Session(connection)
+        else:
+            async with pools.native() as other:
+                yield Session(other)
+
+
+_WRONG = (
+    errors.InvalidPassword,
+    errors.InvalidAuthorizationSpecification,
+    errors.InvalidCatalogName,
+    errors.InsufficientPrivilege,
+)
+
+
+@contextmanager
+def translated(label: str) -> Iterator[None]:
+    """Raise what PostgreSQL and its driver raise as our own errors."""
+    try:
+        yield
+    except PoolTimeout as error:
+        raise TransientStorageError(
+            f"{label}: no connection within {CONNECT_SECONDS} seconds.",
+            hint="The server cannot be reached, or all connections of the pool are busy.",
+        ) from error
+    except psycopg.Error as error:
+        raise _translation(error, label) from error
+
+
+def _translation(error: psycopg.Error, label: str) -> LastgoodError:
+    state = error.sqlstate or ""
+    text = str(error).strip().split("\n", maxsplit=1)[0]
+    said = f"{label}: {text}"
+    if isinstance(error, _WRONG) or _says_wrong(text):
+        return BackendConnectionError(said, hint="Check the address, the user and its rights.")
+    if state in ("53100", "53200"):
+        return StorageFullError(said, hint="Nothing of this save was kept.")
+    if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName | errors.UndefinedColumn):
+        return BackendConnectionError(
+            said, hint="The tables are not there: `lastgood db migrate` makes them."
+        )
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return TransientStorageError(said, hint="The server may be starting; try again.")
+    return StorageError(said)
+
+
+def _says_wrong(text: str) -> bool:
+    """Before a session exists, libpq gives no code, only words."""
+    return any(
+        words in text
+        for words in (
+            "password authentication failed",
+            "no password supplied",
+            "does not exist",
+            "could not translate host name",
+            "pg_hba.conf",
+        )
+    )

@@ -1,0 +1,244 @@
+"""What can be asked of a store on a server, as values.
+
+The shared logic of `tables` and `views` is written as plain code over lookups. A store that is a
+round trip away cannot answer one lookup after the other, so here a lookup is a query: a value that
+is asked for together with others, in one round trip and of one moment. `RemoteTables` runs the
+shared logic over the answers, and raises `Need` for the first one that is missing.
+
+An answer is made of rows as they are stored, columns with their seal; None where there is no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lastgood.backend import Columns, ItemListing, Listing, ThreadListing
+
+
+class ThreadName(NamedTuple):
+    """A thread by its name."""
+
+    tenant: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskLine:
+    """A thread, and of an agent the lane, the branch (None: the current one) and its head."""
+
+    place: ThreadName
+    agent: str | None = None
+    branch: str | None = None
+
+
+class LineRows(NamedTuple):
+    """The answer. `version` counts the commits to the thread: what a commit is checked against."""
+
+    version: int | None = None
+    """None: there is no thread of that name, and never was."""
+    thread: Columns | None = None
+    lane: Columns | None = None
+    branch: Columns | None = None
+    head: Columns | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskLanes:
+    """Every lane of a thread."""
+
+    place: ThreadName
+
+
+@dataclass(frozen=True, slots=True)
+class AskHeads:
+    """Every branch of a thread, each with its head: pairs of rows."""
+
+    place: ThreadName
+
+
+@dataclass(frozen=True, slots=True)
+class AskMove:
+    """The newest entry in a lane's log."""
+
+    place: ThreadName
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskTag:
+    """One tag."""
+
+    place: ThreadName
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskTags:
+    """Every tag of a thread, by name."""
+
+    place: ThreadName
+
+
+@dataclass(frozen=True, slots=True)
+class AskRun:
+    """The newest run of a lane, or of the whole thread."""
+
+    place: ThreadName
+    lane: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskLarge:
+    """Where large parts are: triples of digest, stream and number."""
+
+    place: ThreadName
+    digests: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskCheckpoints:
+    """Checkpoints of a thread by their ids; those that are not there are left out."""
+
+    place: ThreadName
+    ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskAt:
+    """Checkpoints of a thread by their numbers; those that are not there are left out."""
+
+    place: ThreadName
+    seqs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskAncestors:
+    """What a checkpoint follows, nearest first, without itself: past what was removed."""
+
+    place: ThreadName
+    id: bytes
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskChildren:
+    """The checkpoints that follow one, or would if what lies between were there."""
+
+    place: ThreadName
+    id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AskSeqs:
+    """Every number of a thread's checkpoints, in order."""
+
+    place: ThreadName
+
+
+@dataclass(frozen=True, slots=True)
+class AskScan:
+    """Live checkpoints of a thread, newest first, as the listing wants them."""
+
+    place: ThreadName
+    listing: Listing
+
+
+@dataclass(frozen=True, slots=True)
+class AskItem:
+    """One item."""
+
+    place: ThreadName
+    shelf: str
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AskItemCount:
+    """How many items a thread has."""
+
+    place: ThreadName
+
+
+@dataclass(frozen=True, slots=True)
+class AskItems:
+    """Items of a thread, as the listing wants them."""
+
+    place: ThreadName
+    listing: ItemListing
+
+
+@dataclass(frozen=True, slots=True)
+class AskId:
+    """A tenant's checkpoint by its id, with its thread and its lane: None, or an `IdRows`."""
+
+    tenant: str
+    id: bytes
+
+
+class IdRows(NamedTuple):
+    """The answer."""
+
+    thread: Columns
+    lane: Columns | None
+    checkpoint: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class AskThreads:
+    """A page of live threads: a list of `PageRows`."""
+
+    tenant: str
+    listing: ThreadListing
+
+
+class PageRows(NamedTuple):
+    """A thread on a page; all of it of one moment."""
+
+    thread: Columns
+    run: Columns | None
+    newest: Columns | None
+    """Its last checkpoint, if the listing asks for it."""
+    lanes: list[Columns]
+    lives: tuple[int, int, int] | None
+    """How many checkpoints there are, have a time to live, are over it; for threads with any."""
+
+
+Query = (
+    AskLine
+    | AskLanes
+    | AskHeads
+    | AskMove
+    | AskTag
+    | AskTags
+    | AskRun
+    | AskLarge
+    | AskCheckpoints
+    | AskAt
+    | AskAncestors
+    | AskChildren
+    | AskSeqs
+    | AskScan
+    | AskItem
+    | AskItemCount
+    | AskItems
+    | AskId
+    | AskThreads
+)
+
+
+class Answers(NamedTuple):
+    """What one round trip brought, all of one moment."""
+
+    clock: int
+    """The server's, in microseconds."""
+    found: Mapping[Query, Any]
+
+
+class Need(Exception):
+    """The shared logic came to a lookup that was not asked for yet."""
+
+    def __init__(self, query: Query) -> None:
+        super().__init__(query)
+        self.query = query

@@ -1,0 +1,333 @@
+"""What stores on a server have in common: asking in rounds, committing by compare-and-swap.
+
+A read sends all that it will want in one round trip, runs the shared logic over the answers, and
+asks again with more if that came to a lookup that nobody foresaw. Every round is of one moment, and
+the last one answers everything, so what is seen is always of one moment.
+
+A commit decides here, on what was read, and sends the change with the version of the thread that it
+was decided on. The store carries it out only if that is still the version. Otherwise somebody else
+was faster, and the decision is made anew. So no lock and no connection is held while anything is
+decided. What this process wrote last is remembered, so a save that follows needs no read at all.
+
+Where a connection is lost, reads are repeated, and so are commits: an intent recognises its own
+outcome. How long that may take is bounded by `PATIENCE`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, TypeVar
+
+from lastgood.backend import (
+    Backend,
+    ItemListing,
+    Listing,
+    Located,
+    Outline,
+    ThreadEntry,
+    ThreadListing,
+)
+from lastgood.backends import forking
+from lastgood.backends.queries import (
+    Answers,
+    AskAt,
+    AskChildren,
+    AskHeads,
+    AskId,
+    AskItem,
+    AskItemCount,
+    AskItems,
+    AskLanes,
+    AskLarge,
+    AskLine,
+    AskRun,
+    AskScan,
+    AskSeqs,
+    AskTag,
+    AskTags,
+    AskThreads,
+    Need,
+    Query,
+    ThreadName,
+)
+from lastgood.backends.remote_changes import Change, Decision, Exhausted, Kind, decide
+from lastgood.backends.remote_memory import Memory
+from lastgood.backends.remote_tables import RemoteTables
+from lastgood.backends.turns import Turns
+from lastgood.commits import NOTHING, Found, Intent, Scope, Taken, Writes
+from lastgood.driver import pause
+from lastgood.errors import TransientStorageError
+from lastgood.rows import ItemRow
+
+T = TypeVar("T")
+Outcome = Literal["done", "moved", "stream", "id"]
+"""`moved`: the thread is not at that version; `stream`, `id`: a part's number, the id is taken."""
+Failpoint = Callable[[str], None]
+
+PATIENCE = 30.0
+"""Seconds after which an operation that meets lost connections or faster writers gives up."""
+ROUNDS = 64
+"""An operation that needs more rounds than this is a bug."""
+
+
+def no_failpoint(name: str) -> None:
+    """Called at each named point of a commit; fault tests put a kill in its place."""
+
+
+class RemoteBackend(Backend, forking.Forkable):
+    """A store on a server."""
+
+    blocking = False
+
+    def __init__(self, shift: Callable[[], int]) -> None:
+        self.failpoint: Failpoint = no_failpoint
+        self._shift = shift
+        """Microseconds that are added to the server's clock: tests turn it."""
+        self._skew: int | None = None
+        self._begin()
+        forking.watch(self)
+
+    def _begin(self) -> None:
+        self._memory = Memory()
+        self._turns = Turns()
+        self._lock = threading.Lock()
+        self._supply: dict[Kind, list[int]] = {"thread": [], "stream": []}
+
+    # what a store provides
+
+    @abstractmethod
+    async def ask(self, queries: Sequence[Query]) -> Answers:
+        """Answer all of them, of one moment, in one round trip. The clock is the server's own."""
+
+    @abstractmethod
+    async def apply(self, change: Change) -> Outcome:
+        """Carry out a change, whole or not at all.
+
+        - Raises TransientStorageError where nobody knows whether it was.
+        """
+
+    @abstractmethod
+    async def reserve(self, kind: Kind, count: int) -> Sequence[int]:
+        """At least so many numbers for threads or streams that nobody else gets."""
+
+    # reading
+
+    async def look(self, scope: Scope) -> Found:
+        return await self._read(scope.tenant, _of_scope(scope), lambda rows: rows.look(scope))
+
+    async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
+        queries = [AskId(tenant, id) for id in dict.fromkeys(ids)]
+        return await self._read(tenant, queries, lambda rows: rows.find(tenant, ids))
+
+    async def history(self, tenant: str, listing: Listing) -> list[Located]:
+        place = ThreadName(tenant, listing.thread)
+        queries: list[Query] = [AskLine(place, listing.agent), AskScan(place, listing)]
+        queries += [AskLanes(place), AskSeqs(place)]
+        if listing.before is None:
+            queries.append(AskHeads(place))
+        return await self._read(tenant, queries, lambda rows: rows.history(tenant, listing))
+
+    async def at(self, tenant: str, thread: str, seq: int) -> Located | None:
+        place = ThreadName(tenant, thread)
+        queries: list[Query] = [AskLine(place), AskAt(place, (seq,)), AskLanes(place)]
+        return await self._read(tenant, queries, lambda rows: rows.at(tenant, thread, seq))
+
+    async def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
+        return await self._read(
+            tenant, [AskId(tenant, id)], lambda rows: rows.lineage(tenant, id, limit)
+        )
+
+    async def outline(self, tenant: str, thread: str) -> Outline | None:
+        place = ThreadName(tenant, thread)
+        queries: list[Query] = [AskLine(place), AskLanes(place), AskHeads(place), AskTags(place)]
+        return await self._read(tenant, queries, lambda rows: rows.outline(tenant, thread))
+
+    async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
+        queries = [AskThreads(tenant, listing)]
+        return await self._read(tenant, queries, lambda rows: rows.threads(tenant, listing))
+
+    async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
+        places = {ThreadName(tenant, listing.thread) for listing in listings}
+        queries: list[Query] = [AskLine(place) for place in places]
+        queries += [AskItemCount(place) for place in places]
+        queries += [AskItems(ThreadName(tenant, each.thread), each) for each in listings]
+        return await self._read(
+            tenant, queries, lambda rows: [rows.items(tenant, listing) for listing in listings]
+        )
+
+    async def _read(
+        self, tenant: str, queries: Sequence[Query], work: Callable[[RemoteTables], T]
+    ) -> T:
+        """Ask, and ask again with what turned out to be wanted too."""
+        asked = list(queries)
+        for _ in range(ROUNDS):
+            answers = await self._asked(asked)
+            while True:
+                try:
+                    return work(RemoteTables(tenant, answers))
+                except Need as need:
+                    asked.append(need.query)
+                    break
+                except Exhausted as empty:
+                    self._supply[empty.kind] += await self.reserve(empty.kind, empty.count)
+        raise RuntimeError(f"a read that never ends: {asked[-1]!r}")
+
+    async def _asked(self, queries: Sequence[Query]) -> Answers:
+        """The answers, with the clock that tests may turn; asked again if a connection is lost."""
+        tries = Tries()
+        while True:
+            asked_at = _ticks()
+            try:
+                answers = await self.ask(queries)
+            except TransientStorageError as error:
+                await tries.again(error)
+                continue
+            self._skew = answers.clock - asked_at
+            return answers._replace(clock=answers.clock + self._shift())
+
+    # committing
+
+    async def commit(self, intent: Intent) -> Writes:
+        attempt = Attempt(intent)
+        if not await self._tried(attempt):
+            # Somebody else was faster. Those of this process now take turns, or of many writers
+            # to one thread all but one would fail each time.
+            await self._turns.of(attempt.place)(lambda: self._insisted(attempt))
+        assert attempt.writes is not None, "done"
+        return attempt.writes
+
+    async def _insisted(self, attempt: Attempt) -> None:
+        while not await self._tried(attempt):
+            await attempt.tries.again(_too_busy(attempt.place))
+
+    async def _tried(self, attempt: Attempt) -> bool:
+        """Decide and write; False if another writer came in between."""
+        while True:
+            decision = await self._decision(attempt.intent, attempt.refused)
+            outcome = await self._applied(attempt, decision) if decision.change else "done"
+            if outcome == "done":
+                attempt.writes = decision.writes
+                return True
+            if outcome == "stream":
+                attempt.refused |= {"stream"}
+                continue
+            if outcome != "moved":
+                attempt.intent = attempt.intent.again()
+            if outcome != "unknown":
+                return False
+
+    async def _applied(self, attempt: Attempt, decision: Decision) -> Outcome | Literal["unknown"]:
+        """Send a change. Where its outcome is not known, the intent will recognise it."""
+        assert decision.change is not None
+        outcome: Outcome = "moved"
+        try:
+            self.failpoint("before-write")
+            outcome = await self.apply(decision.change)
+        except TransientStorageError as error:
+            await attempt.tries.again(error)
+            return "unknown"
+        finally:
+            if outcome == "done":
+                self._memory.note(decision)
+            elif outcome != "stream":
+                self._memory.forget(attempt.place)
+        self.failpoint("after-commit")
+        return outcome
+
+    async def _decision(self, intent: Intent, refused: Taken) -> Decision:
+        """What to write: decided on what is remembered, else on what the store says."""
+        scope = intent.scope
+        known = self._memory.line(scope)
+        if known is not None and self._skew is not None:
+            clock = Answers(_ticks() + self._skew + self._shift(), {})
+            tables = RemoteTables(scope.tenant, clock, known[1])
+            try:
+                decision = decide(tables, known[0], intent, refused, self._next)
+            except Exception:  # what is remembered may be out of date: nobody is refused by it
+                decision = None
+            if decision is not None and decision.change is not None:
+                return decision
+        place = ThreadName(scope.tenant, scope.thread)
+        return await self._read(
+            scope.tenant,
+            _of_scope(scope),
+            lambda rows: decide(rows, rows.version(place), intent, refused, self._next),
+        )
+
+    def _next(self, kind: Kind, count: int) -> list[int]:
+        with self._lock:
+            supply = self._supply[kind]
+            if len(supply) < count:
+                raise Exhausted(kind, count)
+            taken, supply[:count] = supply[:count], []
+        return taken
+
+    # forks of the process
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        yield
+
+    def after_fork_in_child(self) -> None:
+        self._begin()
+
+
+class Attempt:
+    """A commit on its way."""
+
+    def __init__(self, intent: Intent) -> None:
+        self.intent = intent
+        self.place = ThreadName(intent.scope.tenant, intent.scope.thread)
+        self.refused: Taken = NOTHING
+        self.tries = Tries()
+        self.writes: Writes | None = None
+
+
+class Tries:
+    """How often and how long an operation has been at it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._until = time.monotonic() + PATIENCE
+
+    async def again(self, error: TransientStorageError) -> None:
+        """Wait a little, longer each time; raises the error when it has been long enough."""
+        self._count += 1
+        if time.monotonic() > self._until:
+            raise error
+        await pause(random.uniform(0, min(0.5, 0.001 * 2**self._count)))
+
+
+def _too_busy(place: ThreadName) -> TransientStorageError:
+    return TransientStorageError(
+        f"thread {place.name!r} has so many writers that this one never got its turn.",
+        hint="Let fewer writers share a thread, or try again.",
+    )
+
+
+def _ticks() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def _of_scope(scope: Scope) -> list[Query]:
+    """What a look will ask for, as far as it can be known before."""
+    place = ThreadName(scope.tenant, scope.thread)
+    queries: list[Query] = [AskLine(place, scope.agent, scope.branch)]
+    if scope.run:
+        queries.append(AskRun(place))
+    if scope.tag is not None:
+        queries.append(AskTag(place, scope.tag))
+    if scope.large:
+        queries.append(AskLarge(place, scope.large))
+    for shelf, key in scope.items:
+        queries.append(AskItem(place, shelf, key))
+    if scope.items:
+        queries.append(AskItemCount(place))
+    if scope.heads_at:
+        queries += [AskHeads(place), AskChildren(place, scope.heads_at)]
+    return queries

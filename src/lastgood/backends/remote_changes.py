@@ -1,0 +1,163 @@
+"""What a commit changes in a store on a server, made ready to be sent at once.
+
+A decision is turned into rows with all their keys and seals; the store then carries it out as one
+atomic unit, if the thread is still at the version that the decision was made on. Pure, but for
+numbers, which come from a supply that was reserved before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from lastgood.backends.queries import ThreadName
+from lastgood.backends.remote_tables import RemoteTables
+from lastgood.backends.tables import taken
+from lastgood.commits import Found, Intent, Taken, Writes
+from lastgood.manifest import Part, Slot, Spot
+from lastgood.pages import SLICE
+from lastgood.rows import CheckpointRow, ItemRow, Row, ThreadRow, pack_slots
+
+Kind = Literal["thread", "stream"]
+Supply = Callable[[Kind, int], list[int]]
+"""So many numbers that were never used; raises `Exhausted` when more have to be reserved."""
+
+
+class Exhausted(Exception):
+    """Fewer numbers are reserved than are needed."""
+
+    def __init__(self, kind: Kind, count: int) -> None:
+        super().__init__(kind, count)
+        self.kind: Kind = kind
+        self.count = count
+
+
+class PlacedPart(NamedTuple):
+    """A part with its number."""
+
+    stream: int
+    number: int
+    born: int
+    digest: bytes
+    data: bytes
+
+
+class Change(NamedTuple):
+    """Rows to write, if the thread is still at `version`; then that counts one more."""
+
+    place: ThreadName
+    key: int
+    """The thread's key: of the row that is written, or that stays as it is."""
+    version: int | None
+    """None: no thread of that name must be there."""
+    thread: ThreadRow | None = None
+    """Written in the place of whatever row has that name."""
+    rows: tuple[Row, ...] = ()
+    """Lanes, branches, runs, moves, tags, items: each takes the place of one with the same key."""
+    untagged: str | None = None
+    dropped: tuple[ItemRow, ...] = ()
+    checkpoint: CheckpointRow | None = None
+    streams: tuple[int, ...] = ()
+    """Those that are new."""
+    parts: tuple[PlacedPart, ...] = ()
+    removed: tuple[CheckpointRow, ...] = ()
+    orphans: tuple[CheckpointRow, ...] = ()
+    """Rows that are there already, changed because what they followed is removed."""
+    wiped: bool = False
+    """Whether everything of the thread goes, but for its row."""
+
+    @property
+    def large(self) -> list[PlacedPart]:
+        """The parts that are to be found by their digest."""
+        return [part for part in self.parts if len(part.data) >= SLICE]
+
+
+class Decision(NamedTuple):
+    """What an intent comes to: the writes with their keys, and the change that makes them true."""
+
+    writes: Writes
+    found: Found
+    change: Change | None
+    """None if there is nothing to write."""
+
+
+def decide(
+    tables: RemoteTables, version: int | None, intent: Intent, refused: Taken, supply: Supply
+) -> Decision:
+    """Look, decide, and make the change ready."""
+    scope = intent.scope
+    found = tables.look(scope)
+    while True:
+        writes = intent.decide(found, refused)
+        also = taken(tables, writes, _not_known) - refused
+        if not also:
+            break
+        refused |= also
+    place = ThreadName(scope.tenant, scope.thread)
+    if writes._replace(answer=None) == Writes():
+        return Decision(writes, found, None)
+    return _made(tables, Change(place, 0, version), writes, found, supply)
+
+
+def _not_known(spot: Spot) -> bool:  # noqa: ARG001
+    """Whether a stream has grown is for the store to say when it writes."""
+    return False
+
+
+def _made(
+    tables: RemoteTables, change: Change, writes: Writes, found: Found, supply: Supply
+) -> Decision:
+    if writes.wiped is not None:
+        tombstone = writes.wiped
+        change = change._replace(key=tombstone.thread, thread=tombstone, wiped=True)
+        return Decision(writes, found, change)
+    if writes.thread is not None and writes.thread.thread == 0:
+        (key,) = supply("thread", 1)
+        writes = writes.bound(key)._replace(thread=writes.thread._replace(thread=key))
+    row = writes.thread or found.thread
+    assert row is not None, "a commit is about a thread"
+    slots, streams = _slots(writes, supply)
+    checkpoint = writes.checkpoint
+    if checkpoint is not None and streams:
+        checkpoint = checkpoint._replace(slots=pack_slots(slots))
+        writes = writes._replace(checkpoint=checkpoint, slots=slots)
+    born = checkpoint.seq if checkpoint else 0
+    rows = (writes.lane, writes.run, writes.move, writes.tag, *writes.branches, *writes.items)
+    change = change._replace(
+        key=row.thread,
+        thread=writes.thread,
+        rows=tuple(row for row in rows if row is not None),
+        untagged=writes.untagged.name if writes.untagged else None,
+        dropped=writes.dropped,
+        checkpoint=checkpoint,
+        streams=streams,
+        parts=tuple(_placed(part, slots, born) for part in writes.parts),
+        removed=writes.removed,
+        orphans=_orphans(tables, writes.removed),
+    )
+    return Decision(writes, found, change)
+
+
+def _slots(writes: Writes, supply: Supply) -> tuple[tuple[Slot, ...], tuple[int, ...]]:
+    """The streams of a checkpoint, those that are new with a number; and these numbers."""
+    new = sum(slot.stream == 0 for slot in writes.slots)
+    numbers = supply("stream", new) if new else []
+    left = iter(numbers)
+    slots = (s if s.stream else s._replace(stream=next(left)) for s in writes.slots)
+    return tuple(slots), tuple(numbers)
+
+
+def _placed(part: Part, slots: tuple[Slot, ...], born: int) -> PlacedPart:
+    return PlacedPart(slots[part.slot].stream, part.number, born, part.digest, part.data)
+
+
+def _orphans(tables: RemoteTables, removed: tuple[CheckpointRow, ...]) -> tuple[CheckpointRow, ...]:
+    """The children of what is removed; one that loses two ancestors at once is changed twice."""
+    changed: dict[bytes, CheckpointRow] = {}
+    gone = {row.id for row in removed}
+    for row in removed:
+        for child in tables.children(row):
+            known = changed.get(child.id, child)
+            if row.id in (known.parent, known.fallback) and child.id not in gone:
+                changed[child.id] = known.orphaned(row)
+    return tuple(changed.values())

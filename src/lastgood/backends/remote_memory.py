@@ -1,0 +1,71 @@
+"""What this process last wrote to threads on a server, so that the next save need not ask.
+
+A commit names the version of the thread that it was decided on; the store refuses it if that is
+not the version any more. So what is remembered may be out of date without harm: then the commit is
+refused, the thread is forgotten, and the store is asked.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lastgood.backends.queries import ThreadName
+from lastgood.backends.remote_changes import Decision
+from lastgood.backends.tables import Line
+from lastgood.commits import Scope
+from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow
+
+LIMIT = 1024
+"""So many threads are remembered."""
+
+
+class Remembered(NamedTuple):
+    """A thread as it was after the last commit of ours."""
+
+    version: int
+    thread: ThreadRow
+    lanes: dict[str, LaneRow]
+    heads: dict[tuple[int, str], tuple[BranchRow, CheckpointRow]]
+
+
+class Memory:
+    """Threads by their names. Entries are never changed, only replaced: readers need no lock."""
+
+    def __init__(self) -> None:
+        self._threads: dict[ThreadName, Remembered] = {}
+
+    def line(self, scope: Scope) -> tuple[int, Line] | None:
+        """The version of a thread, and what a look would find, if that is known."""
+        known = self._threads.get(ThreadName(scope.tenant, scope.thread))
+        if known is not None and scope.agent is None:
+            return known.version, Line(known.thread)
+        lane = known.lanes.get(scope.agent or "") if known else None
+        if known is None or lane is None:
+            return None
+        head = known.heads.get((lane.number, scope.branch or lane.current))
+        return (known.version, Line(known.thread, lane, *head)) if head else None
+
+    def forget(self, place: ThreadName) -> None:
+        """The store has to be asked again."""
+        self._threads.pop(place, None)
+
+    def note(self, decision: Decision) -> None:
+        """Take over what a commit has made true."""
+        change, writes, found = decision.change, decision.writes, decision.found
+        assert change is not None
+        known = self._threads.pop(change.place, None)
+        thread, lane = writes.thread or found.thread, writes.lane or found.lane
+        if thread is None or change.removed or change.wiped:
+            return
+        version = 1 if change.version is None else change.version + 1
+        if known is None or known.version != change.version or known.thread.thread != change.key:
+            known = Remembered(version, thread, {}, {})
+        heads = dict(known.heads)
+        for branch in writes.branches:
+            heads.pop((branch.lane, branch.name), None)
+            if writes.checkpoint is not None and branch.head == writes.checkpoint.id:
+                heads[branch.lane, branch.name] = branch, writes.checkpoint
+        while len(self._threads) >= LIMIT:
+            self._threads.pop(next(iter(self._threads)), None)
+        lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
+        self._threads[change.place] = Remembered(version, thread, lanes, heads)

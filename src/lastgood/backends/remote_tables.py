@@ -1,0 +1,315 @@
+"""The rows of a store on a server, as far as they were asked for.
+
+Runs the shared logic of `tables` and `views` over answers that are all of one moment. The one
+invariant: what was not asked for is not absent; looking it up raises `Need`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from lastgood.backend import Columns, ItemListing, Listing, Located, ThreadListing
+from lastgood.backends.queries import (
+    Answers,
+    AskAncestors,
+    AskAt,
+    AskCheckpoints,
+    AskChildren,
+    AskHeads,
+    AskId,
+    AskItem,
+    AskItemCount,
+    AskItems,
+    AskLanes,
+    AskLarge,
+    AskLine,
+    AskMove,
+    AskRun,
+    AskScan,
+    AskSeqs,
+    AskTag,
+    AskTags,
+    AskThreads,
+    IdRows,
+    LineRows,
+    Need,
+    PageRows,
+    Query,
+    ThreadName,
+)
+from lastgood.backends.tables import Line
+from lastgood.backends.views import Lifetimes, Listed, Views
+from lastgood.commits import Scope
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.manifest import Spot
+from lastgood.rows import (
+    BranchRow,
+    CheckpointRow,
+    ItemRow,
+    LaneRow,
+    MoveRow,
+    R,
+    RunRow,
+    TagRow,
+    ThreadRow,
+    intact,
+    suspect,
+    unsealed,
+)
+
+ANCESTORS = 64
+"""So many are asked for at a time."""
+
+T = TypeVar("T")
+_AGENT = LaneRow._fields.index("agent")
+_THREAD, _SEQ, _ID = (CheckpointRow._fields.index(name) for name in ("thread", "seq", "id"))
+
+
+class RemoteTables(Views):
+    """Answers as tables of one tenant."""
+
+    def __init__(self, tenant: str, answers: Answers, line: Line | None = None) -> None:
+        self.clock = answers.clock
+        self._tenant = tenant
+        self._answers = answers.found
+        self._line = line
+        """What a look would find, if it is remembered."""
+        self._places: dict[int, ThreadName] = {}
+        self._rows: dict[tuple[object, object], Columns] = {}
+        self._threads: dict[object, Columns] = {}
+        if line is not None and line.thread is not None:
+            self._places[line.thread.thread] = ThreadName(line.thread.tenant, line.thread.name)
+        for query, answer in answers.found.items():
+            self._note(query, answer)
+
+    def _note(self, query: Query, answer: Any) -> None:
+        """Remember rows that an answer brings along, by their keys."""
+        if isinstance(query, AskLine) or (isinstance(query, AskId) and answer is not None):
+            self._threads.update(_by_key(answer.thread))
+        for columns in _checkpoints_in(query, answer):
+            self._rows[columns[_THREAD], columns[_ID]] = columns
+
+    def _ask(self, query: Query) -> Any:
+        try:
+            return self._answers[query]
+        except KeyError:
+            raise Need(query) from None
+
+    def _place(self, thread: int) -> ThreadName:
+        return self._places[thread]
+
+    def version(self, place: ThreadName) -> int | None:
+        """The version of a thread that a look was about."""
+        return next(rows.version for _, rows in self._lines(place))
+
+    def _lines(self, place: ThreadName) -> Iterator[tuple[AskLine, LineRows]]:
+        for query, answer in self._answers.items():
+            if isinstance(query, AskLine) and query.place == place:
+                yield query, answer
+
+    # lookups by key
+
+    def line(self, scope: Scope) -> Line:
+        if self._line is not None:
+            return self._line
+        place = ThreadName(scope.tenant, scope.thread)
+        rows: LineRows = self._ask(AskLine(place, scope.agent, scope.branch))
+        thread = self.thread(*place)
+        if rows.head is None or rows.branch is None or rows.lane is None:
+            return super().line(scope)
+        if thread is None or not thread.live:
+            return Line(thread)
+        branch, head = unsealed(BranchRow, rows.branch), unsealed(CheckpointRow, rows.head)
+        if head.id != branch.head:
+            raise CheckpointIntegrityError("the index of checkpoints is damaged.")
+        return Line(thread, unsealed(LaneRow, rows.lane), branch, head)
+
+    def thread(self, tenant: str, name: str) -> ThreadRow | None:
+        place = ThreadName(tenant, name)
+        rows = next((rows for _, rows in self._lines(place)), None)
+        if rows is None:
+            rows = self._ask(AskLine(place))
+        if rows.thread is None:
+            return None
+        row = unsealed(ThreadRow, rows.thread)
+        if (row.tenant, row.name) != place:
+            raise CheckpointIntegrityError("the index of threads is damaged.")
+        self._places[row.thread] = place
+        return row
+
+    def thread_by_key(self, key: int) -> ThreadRow | None:
+        columns = self._threads.get(key)
+        if columns is None:
+            return None
+        row = unsealed(ThreadRow, columns)
+        self._places[row.thread] = ThreadName(row.tenant, row.name)
+        return row
+
+    def lane(self, thread: int, agent: str) -> LaneRow | None:
+        place = self._place(thread)
+        for query, rows in self._lines(place):
+            if query.agent == agent:
+                return None if rows.lane is None else unsealed(LaneRow, rows.lane)
+        found = [columns for columns in self.lane_columns(thread) if columns[_AGENT] == agent]
+        return unsealed(LaneRow, found[0]) if found else None
+
+    def lane_columns(self, thread: int) -> Sequence[Columns]:
+        found: list[Columns] = self._ask(AskLanes(self._place(thread)))
+        return found
+
+    def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
+        if thread not in self._places:
+            return None  # it is about to be opened
+        found = [b for b in self.branches(thread) if (b.lane, b.name) == (lane, name)]
+        return found[0] if found else None
+
+    def branches(self, thread: int) -> list[BranchRow]:
+        heads = self._ask(AskHeads(self._place(thread)))
+        return [unsealed(BranchRow, branch) for branch, _ in heads]
+
+    def checkpoint(self, thread: int, id: bytes) -> CheckpointRow | None:
+        return self.checkpoints_of(thread, [id])[0]
+
+    def checkpoints_of(self, thread: int, ids: Sequence[bytes]) -> list[CheckpointRow | None]:
+        wanted = tuple(id for id in ids if (thread, id) not in self._rows)
+        if wanted:
+            found = self._ask(AskCheckpoints(self._place(thread), wanted))
+            self._rows.update({(thread, columns[_ID]): columns for columns in found})
+        return [_row(CheckpointRow, self._rows.get((thread, id))) for id in ids]
+
+    def checkpoints(self, id: bytes) -> list[CheckpointRow]:
+        found: IdRows | None = self._ask(AskId(self._tenant, id))
+        return [] if found is None else [unsealed(CheckpointRow, found.checkpoint)]
+
+    def by_id(self, tenant: str, id: bytes) -> Located | None:
+        found: IdRows | None = self._ask(AskId(tenant, id))
+        if found is None:
+            return None
+        row, thread = unsealed(CheckpointRow, found.checkpoint), unsealed(ThreadRow, found.thread)
+        lane = None if found.lane is None else intact(LaneRow, found.lane)
+        if lane is None or lane.number != row.lane:
+            raise CheckpointIntegrityError(
+                f"the lane of checkpoint {row.label} is missing or damaged."
+            )
+        return Located(row, thread.name, lane.agent, row.expired(self.now_in(thread)))
+
+    def followed(self, row: CheckpointRow) -> CheckpointRow | None:
+        """Many ancestors are asked for at once, or a long line would take as many round trips."""
+        if row.before and (row.thread, row.before) not in self._rows:
+            self._ask(AskAncestors(self._place(row.thread), row.id, ANCESTORS))
+        return super().followed(row)
+
+    def children(self, row: CheckpointRow) -> list[CheckpointRow]:
+        """Those that have to be told when a checkpoint goes."""
+        found = self._ask(AskChildren(self._place(row.thread), row.id))
+        return [unsealed(CheckpointRow, columns) for columns in found]
+
+    def newest_move(self, thread: int, lane: int) -> MoveRow | None:
+        return _row(MoveRow, self._ask(AskMove(self._place(thread), lane)))
+
+    def tag(self, thread: int, name: str) -> TagRow | None:
+        return _row(TagRow, self._ask(AskTag(self._place(thread), name)))
+
+    def tags(self, thread: int) -> list[TagRow]:
+        return [unsealed(TagRow, row) for row in self._ask(AskTags(self._place(thread)))]
+
+    def run(self, thread: int, lane: int) -> RunRow | None:
+        return _row(RunRow, self._ask(AskRun(self._place(thread), lane)))
+
+    def newest_run(self, thread: int) -> RunRow | None:
+        return _row(RunRow, self._ask(AskRun(self._place(thread))))
+
+    def item(self, thread: int, shelf: str, key: bytes) -> ItemRow | None:
+        return _row(ItemRow, self._ask(AskItem(self._place(thread), shelf, key)))
+
+    def item_count(self, thread: int) -> int:
+        return int(self._ask(AskItemCount(self._place(thread))))
+
+    def scan_items(self, thread: int, listing: ItemListing, now: int) -> list[ItemRow]:  # noqa: ARG002
+        found = self._ask(AskItems(self._place(thread), listing))
+        return [unsealed(ItemRow, columns) for columns in found]
+
+    def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]:
+        found = self._ask(AskLarge(self._place(thread), tuple(digests)))
+        return {digest: Spot(stream, number) for digest, stream, number in found}
+
+    def scan(
+        self,
+        thread: int,
+        lane: int | None,  # noqa: ARG002
+        listing: Listing,
+        now: int,  # noqa: ARG002
+    ) -> list[CheckpointRow]:
+        found = self._ask(AskScan(self._place(thread), listing))
+        return [unsealed(CheckpointRow, columns) for columns in found]
+
+    def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
+        return self.checkpoints_at(thread, [seq])[0]
+
+    def checkpoints_at(self, thread: int, seqs: Sequence[int]) -> list[CheckpointRow | None]:
+        if not seqs:
+            return []
+        found = self._ask(AskAt(self._place(thread), tuple(seqs)))
+        rows = {columns[_SEQ]: columns for columns in found}
+        return [_row(CheckpointRow, rows.get(seq)) for seq in seqs]
+
+    def seqs(self, thread: int) -> list[int]:
+        found: list[int] = self._ask(AskSeqs(self._place(thread)))
+        return list(found)
+
+    # lists of threads: a page is one answer
+
+    def thread_page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
+        self._page: list[PageRows] = self._ask(AskThreads(tenant, listing))
+        listed = [_listed(rows) for rows in self._page]
+        for found in listed:
+            self._places[found.thread.thread] = ThreadName(tenant, found.thread.name)
+        if any(found.thread.tenant != tenant or not found.thread.live for found in listed):
+            raise CheckpointIntegrityError("the index of threads is damaged: it names others.")
+        return listed
+
+    def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]:  # noqa: ARG002
+        stored = (columns for rows in self._page for columns in rows.lanes)
+        return [lane for columns in stored if (lane := intact(LaneRow, columns))]
+
+    def lifetimes(self, threads: Sequence[ThreadRow]) -> dict[int, Lifetimes]:  # noqa: ARG002
+        return {
+            rows.thread[0]: Lifetimes(*rows.lives)  # type: ignore[misc]
+            for rows in self._page
+            if rows.lives is not None
+        }
+
+
+def _row(cls: type[R], columns: Columns | None) -> R | None:
+    return None if columns is None else unsealed(cls, columns)
+
+
+def _by_key(thread: Columns | None) -> dict[object, Columns]:
+    return {} if thread is None else {thread[0]: thread}
+
+
+def _checkpoints_in(query: Query, answer: Any) -> Iterable[Columns]:
+    """The checkpoint rows of an answer."""
+    match query:
+        case AskLine() if answer.head is not None:
+            return [answer.head]
+        case AskHeads():
+            return [head for _, head in answer if head is not None]
+        case AskId() if answer is not None:
+            return [answer.checkpoint]
+        case AskScan() | AskAncestors():
+            return list(answer)
+        case _:
+            return []
+
+
+def _listed(rows: PageRows) -> Listed:
+    try:
+        return Listed(
+            unsealed(ThreadRow, rows.thread),
+            _row(RunRow, rows.run),
+            _row(CheckpointRow, rows.newest),
+        )
+    except CheckpointIntegrityError as error:
+        return Listed(suspect(rows.thread), damage=error.message)

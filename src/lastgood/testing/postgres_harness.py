@@ -1,0 +1,107 @@
+"""A store in PostgreSQL for cases: a schema of its own, and raw access to its rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from lastgood.backend import Backend
+from lastgood.testing.harness import ORDER, BackendHarness, flipped
+from lastgood.testing.servers.addresses import address
+
+
+class PostgresHarness(BackendHarness):
+    """A schema on the server of the test run."""
+
+    scheme = "postgresql"
+    server = "postgres"
+    turns_clock = True
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.schema = f"t_{uuid4().hex[:16]}"
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return address(self.server or "postgres")
+
+    def backend(self) -> Backend:
+        from lastgood.backends.postgres import PostgresBackend
+
+        mark = "&" if "?" in self.url else "?"
+        self.address = f"{self.url}{mark}schema={self.schema}"
+        return PostgresBackend(self.url, schema=self.schema, pool_size=8, shift=self._shift)
+
+    def _shift(self) -> int:
+        """How far the clock of the case is ahead of the host's."""
+        return (self.time() - time.time_ns()) // 1000
+
+    def close(self) -> None:
+        """Leave nothing on the server."""
+        self._sql(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+
+    def _sql(self, statement: str, *values: object) -> list[Any]:
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(statement, values, binary=True)
+            return cursor.fetchall() if cursor.description else []
+
+    def stored_bytes(self) -> int:
+        tables = ("checkpoint", "part", "branch", "lane", "item")
+        sizes = [
+            f"(SELECT coalesce(sum(pg_column_size(x.*)), 0) FROM {self.schema}.{t} x)"
+            for t in tables
+        ]
+        return int(self._sql(f"SELECT ({' + '.join(sizes)})::bigint")[0][0])
+
+    def _key(self, thread: str) -> int:
+        statement = f"SELECT thread FROM {self.schema}.thread WHERE name = %s"
+        return int(self._sql(statement, thread.encode())[0][0])
+
+    def _newest(self, table: str, thread: str) -> str:
+        """Where the newest row of a table is, as SQL."""
+        key = self._key(thread)
+        order = "seq" if table == "checkpoint" else ORDER.get(table)
+        if order is None:
+            return f"thread = {key}"
+        newest = f"SELECT max({order}) FROM {self.schema}.{table} WHERE thread = {key}"
+        return f"thread = {key} AND {order} = ({newest})"
+
+    def _part(self, thread: str) -> tuple[str, bytes, bytes]:
+        """Where the first page is, its digest and its data."""
+        key = self._key(thread)
+        found = self._sql(
+            f"SELECT stream, number, digest, data FROM {self.schema}.part WHERE thread = {key}"
+            " ORDER BY stream, number LIMIT 1"
+        )[0]
+        return f"thread = {key} AND stream = {found[0]} AND number = {found[1]}", found[2], found[3]
+
+    def flip_part(self, thread: str) -> None:
+        where, _, data = self._part(thread)
+        self._sql(f"UPDATE {self.schema}.part SET data = %s WHERE {where}", flipped(data))
+
+    def flip_digest(self, thread: str) -> None:
+        where, digest, _ = self._part(thread)
+        self._sql(f"UPDATE {self.schema}.part SET digest = %s WHERE {where}", flipped(digest))
+
+    def lose_part(self, thread: str) -> None:
+        self._sql(f"DELETE FROM {self.schema}.part WHERE {self._part(thread)[0]}")
+
+    def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
+        where = self._newest(table, thread)
+        stored = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+        self._sql(f'UPDATE {self.schema}.{table} SET "{column}" = %s WHERE {where}', stored)
+
+    def lose_row(self, table: str, thread: str) -> None:
+        self._sql(f"DELETE FROM {self.schema}.{table} WHERE {self._newest(table, thread)}")
+
+    @contextmanager
+    def full_disk(self, backend: Backend) -> Iterator[None]:
+        with super().full_disk(backend):
+            yield
