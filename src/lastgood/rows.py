@@ -245,10 +245,14 @@ def fields_of(cls: type) -> tuple[str, ...]:
     return names
 
 
+def seal_of(row: Row) -> bytes:
+    """The check value over the columns of a row."""
+    return seal(TABLES[type(row)], tuple(row))
+
+
 def sealed(row: Row) -> tuple[object, ...]:
     """The values to store, seal last."""
-    columns = tuple(row)
-    return (*columns, seal(TABLES[type(row)], columns))
+    return (*row, seal_of(row))
 
 
 def unsealed(cls: type[R], columns: Sequence[object]) -> R:

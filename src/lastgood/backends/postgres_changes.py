@@ -120,10 +120,11 @@ def statement(schema: str, change: Change) -> tuple[str, list[object]]:
 
 def _guard(steps: _Steps, change: Change) -> None:
     place = [to_bytes(change.place.tenant), to_bytes(change.place.name)]
-    where = "tenant = %s AND name = %s AND version = %s RETURNING watched"
+    where = "tenant = %s AND name = %s AND version = %s AND seal = %s RETURNING watched"
+    seen = (*place, change.version, change.seal)
     if change.thread is None:
         text = f"UPDATE {steps.at}.thread SET version = version + 1 WHERE {where}"
-        steps.add(text, [*place, change.version])
+        steps.add(text, seen)
         return
     values = stored(change.thread)
     names = COLUMNS[ThreadRow]
@@ -137,7 +138,7 @@ def _guard(steps: _Steps, change: Change) -> None:
         return
     changed = ", ".join(f"{name} = %s" for name in names)
     text = f"UPDATE {steps.at}.thread SET {changed}, version = version + 1 WHERE {where}"
-    steps.add(text, [*values, *place, change.version])
+    steps.add(text, [*values, *seen])
 
 
 def _checkpoint(steps: _Steps, change: Change, row: CheckpointRow) -> None:

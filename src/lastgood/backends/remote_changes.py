@@ -16,7 +16,7 @@ from lastgood.backends.tables import taken
 from lastgood.commits import Found, Intent, Taken, Writes
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
-from lastgood.rows import CheckpointRow, ItemRow, Row, ThreadRow, pack_slots
+from lastgood.rows import CheckpointRow, ItemRow, Row, ThreadRow, pack_slots, seal_of
 
 Kind = Literal["thread", "stream"]
 Supply = Callable[[Kind, int], list[int]]
@@ -50,6 +50,9 @@ class Change(NamedTuple):
     """The thread's key: of the row that is written, or that stays as it is."""
     version: int | None
     """None: no thread of that name must be there."""
+    seal: bytes = b""
+    """Of the thread's row that was seen. After a failover that lost commits, versions come again;
+    with them another row."""
     thread: ThreadRow | None = None
     """Written in the place of whatever row has that name."""
     rows: tuple[Row, ...] = ()
@@ -96,7 +99,8 @@ def decide(
     place = ThreadName(scope.tenant, scope.thread)
     if writes._replace(answer=None) == Writes():
         return Decision(writes, found, None)
-    return _made(tables, Change(place, 0, version), writes, found, supply)
+    seal = b"" if found.thread is None else seal_of(found.thread)
+    return _made(tables, Change(place, 0, version, seal), writes, found, supply)
 
 
 def _not_known(spot: Spot) -> bool:  # noqa: ARG001
