@@ -1,0 +1,55 @@
+"""A failover that lost commits: a writer that remembers them must not build on what is gone."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from lastgood import BlockingClient
+
+TABLES = ("thread", "lane", "branch", "run", "checkpoint", "stream", "part")
+
+pytestmark = pytest.mark.fault
+
+
+@pytest.fixture
+def schema(postgres_url: str) -> Iterator[str]:
+    name = f"t_{uuid4().hex[:12]}"
+    yield name
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+def keep(url: str, schema: str) -> None:
+    """What an asynchronous replica has got so far."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for table in TABLES:
+            connection.execute(f"CREATE TABLE {schema}.old_{table} AS TABLE {schema}.{table}")
+
+
+def fail_over(url: str, schema: str) -> None:
+    """Go on with that."""
+    with psycopg.connect(url) as connection:
+        for table in TABLES:
+            connection.execute(f"DELETE FROM {schema}.{table}")
+            connection.execute(f"INSERT INTO {schema}.{table} TABLE {schema}.old_{table}")
+
+
+def test_versions_that_come_again_are_not_taken_for_the_same(
+    postgres_url: str, schema: str
+) -> None:
+    with (
+        BlockingClient.postgres(postgres_url, schema=schema) as one,
+        BlockingClient.postgres(postgres_url, schema=schema) as other,
+    ):
+        one.save("a", session_id="s", execution_state={"n": 1})
+        keep(postgres_url, schema)
+        lost = one.save("a", session_id="s", execution_state={"n": 2})
+        fail_over(postgres_url, schema)
+        kept = other.save("a", session_id="s", execution_state={"n": 3})
+        last = one.save("a", session_id="s", execution_state={"n": 4})
+        shown = [(header.checkpoint_id, header.parent_id) for header in other.log("s")]
+        assert shown[0] == (last, kept)
+        assert lost not in [id for id, _ in shown]
+        assert other.verify().clean
