@@ -9,27 +9,27 @@ connection is gone: the client cannot know. The proxy also delays, swallows, ref
 round trips. It runs on an event loop in a thread of its own; its methods may be called from any
 other, and have taken effect when they return.
 
-A *request* is what a client sends after the server has spoken, however many pieces it comes in: as
-many requests, as many round trips. What is pipelined without waiting is one.
+A *request* is what a client sends when the server owes it nothing, however many pieces it comes in:
+as many requests, as many round trips. What is pipelined without waiting is one; only a pipeline
+without a transaction that a driver sends in several packets may be counted as more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from lastgood.testing.faults.endpoints import Endpoint, endpoint_of, moved
+from lastgood.testing.faults.exchanges import EXCHANGES, Exchange
 from lastgood.testing.servers.places import make_place, remove_place
 from lastgood.testing.servers.ports import free_port
 
 CHUNK = 1 << 16
-QUIET_SECONDS = 0.05
-"""A reply is whole when it may end here and nothing more came for so long."""
 
 T = TypeVar("T")
 Way = Literal["to_server", "to_client"]
@@ -77,7 +77,7 @@ class Proxy:
         """How many connections were made through it, ever."""
         self.cuts = 0
         """How many connections were cut by `cut_before` and `cut_after`."""
-        self._is_whole = WHOLE[urlsplit(url).scheme]
+        self._exchange = EXCHANGES[urlsplit(url).scheme]
         self._delays: dict[Way, float] = dict.fromkeys(WAYS, 0.0)
         self._order: Cut | None = None
         self._links: set[asyncio.Task[None]] = set()
@@ -188,7 +188,7 @@ class Proxy:
         try:
             server = await _connected(self._target)
             opened.append(server)
-            await Link(self, client, server).run()
+            await Link(self, client, server, self._exchange()).run()
         except Severed:
             self.cuts += 1
         except OSError:
@@ -211,27 +211,20 @@ class Proxy:
             raise Severed
         return False
 
-    async def gate(self, way: Way) -> None:
-        """Wait while nothing gets through."""
+    async def travel(self, way: Way) -> None:
+        """Wait for as long as the network takes in a direction."""
+        await asyncio.sleep(self._delays[way])
         await self._gates[way].wait()
-
-    def delay_of(self, way: Way) -> float:
-        """How many seconds a direction takes now."""
-        return self._delays[way]
-
-    def is_whole(self, reply: bytes) -> bool:
-        """Whether a reply may end with its last byte."""
-        return self._is_whole(reply)
 
 
 class Link:
     """One connection through a proxy."""
 
-    def __init__(self, proxy: Proxy, client: Streams, server: Streams) -> None:
+    def __init__(self, proxy: Proxy, client: Streams, server: Streams, exchange: Exchange) -> None:
         self._proxy = proxy
         self._client = client
         self._server = server
-        self._server_spoke = True
+        self._exchange = exchange
         self._doomed = False
         """Whether the next reply is the last thing that the server says."""
 
@@ -249,55 +242,30 @@ class Link:
 
     async def _to_server(self) -> None:
         while data := await self._client.reader.read(CHUNK):
-            begins, self._server_spoke = self._server_spoke, False
+            begins = self._exchange.settled
+            self._exchange.asked(data)
             if not self._proxy.passes(data, begins=begins):
                 self._doomed = True
-            await self._pass_on("to_server", data, self._server.writer)
-        await self._proxy.gate("to_server")
+            await self._proxy.travel("to_server")
+            await _sent(data, self._server.writer)
+        await self._proxy.travel("to_server")
 
     async def _to_client(self) -> None:
         while data := await self._server.reader.read(CHUNK):
-            self._server_spoke = True
             if self._doomed:
-                await self._take_whole(data)
-                raise Severed
-            await self._pass_on("to_client", data, self._client.writer)
-        await self._proxy.gate("to_client")
-
-    async def _pass_on(self, way: Way, data: bytes, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(self._proxy.delay_of(way))
-        await self._proxy.gate(way)
-        writer.write(data)
-        await writer.drain()
-
-    async def _take_whole(self, reply: bytes) -> None:
-        """Read on until a reply is complete, or the server has closed."""
-        while True:
-            try:
-                more = await asyncio.wait_for(self._server.reader.read(CHUNK), QUIET_SECONDS)
-            except TimeoutError:
-                if self._proxy.is_whole(reply):
-                    return
+                self._exchange.answered(data)
+                if self._exchange.settled:
+                    raise Severed
             else:
-                reply += more
-                if not more:
-                    return
+                await self._proxy.travel("to_client")
+                self._exchange.answered(data)  # only now may the client go on
+                await _sent(data, self._client.writer)
+        await self._proxy.travel("to_client")
 
 
-def _ends_ready(reply: bytes) -> bool:
-    """PostgreSQL ends each reply with a message that says it is ready: Z, length 5, a state."""
-    return reply[-6:-1] == b"Z\0\0\0\5"
-
-
-def _ends_line(reply: bytes) -> bool:
-    """Redis ends everything with the end of a line."""
-    return reply.endswith(b"\r\n")
-
-
-WHOLE: dict[str, Callable[[bytes], bool]] = {
-    **dict.fromkeys(("postgresql", "postgres"), _ends_ready),
-    **dict.fromkeys(("redis", "unix"), _ends_line),
-}
+async def _sent(data: bytes, writer: asyncio.StreamWriter) -> None:
+    writer.write(data)
+    await writer.drain()
 
 
 async def _ended(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
