@@ -27,16 +27,17 @@ PACKAGE = "lastgood"
 # all its modules. `__init__` is the front: what users import, above all operations.
 LAYERS = {
     "values": "errors ids intervals model paths refs reports",
-    "algorithms": """aligning arguments auditing building changes checkpoints codec commits
-        comparing diffing diffs editing edits filling growing integrity item_rules json_patch
-        manifest measuring move_rules pages part_audit patching placing removal_rules rows rules
-        run_rules sharing splitting summaries thread_rules tracing tree""",
+    "algorithms": """alias_rules aligning arguments auditing building changes checkpoints codec
+        commits comparing diffing diffs editing edits filling growing integrity item_rules
+        json_patch manifest measuring move_rules pages part_audit patching placing removal_rules
+        rows rules run_rules sharing splitting summaries thread_rules tracing tree""",
     "waist": "backend cache driver pulse registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison core headers inspecting listing
         looking moves moving opening operations resolving runs scanning searching shelving surveying
         thread_survey watching""",
     "front": "__init__",
+    "adapters": "adapters",
     "edges": "__main__ cli testing",
 }
 
