@@ -1,4 +1,4 @@
-"""Real graphs on our saver, with nodes that need no model: crashes, interrupts, forks, subgraphs."""
+"""Real graphs on our saver, with nodes that need no model: crashes, interrupts, forks."""
 
 import asyncio
 import operator

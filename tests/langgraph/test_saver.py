@@ -96,7 +96,7 @@ class TestWrites:
         assert found.pending_writes == [("task", "x", 1)]
 
     def test_of_a_deleted_thread_bring_nothing_back(self, saver: LastgoodSaver) -> None:
-        at, made = put(saver, {"a": 1})
+        at, _ = put(saver, {"a": 1})
         saver.delete_thread("t")
         saver.put_writes(at, [("x", 1)], "task")
         assert saver.get_tuple(config()) is None
