@@ -1,4 +1,4 @@
-"""The cross-thread store: LangGraph's interface, with the semantics that its stores do not share."""
+"""The cross-thread store: the interface of LangGraph, one set of semantics on all backends."""
 
 import asyncio
 from datetime import UTC, datetime
