@@ -32,7 +32,7 @@ def pack(vectors: Sequence[Vector]) -> bytes:
 
 def read(data: bytes) -> list[Vector]:
     """Stored vectors."""
-    found = []
+    found: list[Vector] = []
     for packed in ormsgpack.unpackb(data):
         vector = array("d")
         vector.frombytes(packed)
