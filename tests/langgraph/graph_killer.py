@@ -1,6 +1,6 @@
 """Kills a process in the middle of a graph, again and again, until the graph is through.
 
-Every task tells RUN when it begins; the saver tells DONE when the writes of a task are in the store.
+A task tells RUN when it begins; the saver tells DONE when the writes of a task are in the store.
 A task that was done never runs again, and at the end nothing is lost.
 """
 
