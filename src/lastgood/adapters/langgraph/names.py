@@ -29,6 +29,11 @@ class Spot(NamedTuple):
         """The agent id under which it is stored."""
         return f"{ROOT}|{self.namespace}" if self.namespace else ROOT
 
+    @property
+    def around(self) -> Spot:
+        """The namespace of the graph around a subgraph."""
+        return Spot(self.thread, self.namespace.rpartition("|")[0])
+
     def alias(self, id: str) -> Place:
         """Where the alias of a checkpoint is."""
         return ALIASES, self.prefix(id)

@@ -23,11 +23,13 @@ from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.errors import SerializationError
 from lastgood.item_rules import ChangeItems, ItemDraft, hidden
+from lastgood.manifest import Stored
 from lastgood.removal_rules import Delete
 from lastgood.rows import CheckpointRow, ItemRow
 from lastgood.rules import Save
 from lastgood.shelving import change_items, every_item
 from lastgood.splitting import split
+from lastgood.tree import settled
 
 PARKED = 24 * 3600.0
 """Seconds for which writes of a thread that is not there are kept."""
@@ -62,14 +64,14 @@ class Putting:
         """Encode the channels that are new; the others are taken over from the parent."""
         known = self._memory.get(spot, parent)
         context = Context.of(checkpoint, parent)
-        captured = self._captured(checkpoint, new_versions, known)
+        captured = self._captured(spot, checkpoint, new_versions, known)
         step = metadata.get("step")
         about = About(
             agent=spot.lane,
             framework=FRAMEWORK,
             step=step if type(step) is int else None,
             step_name=step_name(metadata, context.seen, known.seen if known else None),
-            context=context.fields,
+            context=context.stored(),
             metadata=metadata,
         )
         run = metadata.get("run_id")
@@ -93,16 +95,29 @@ class Putting:
         return Put(spot, context, intent, run)
 
     def _captured(
-        self, checkpoint: Checkpoint, new_versions: Mapping[str, Any], known: Entry | None
+        self,
+        spot: Spot,
+        checkpoint: Checkpoint,
+        new_versions: Mapping[str, Any],
+        known: Entry | None,
     ) -> Captured:
-        stored = self._core.cache.get(known.id) if known else None
+        base = self._core.cache.get(known.id) if known else None
         same = unchanged(checkpoint, new_versions, known.versions) if known else set()
+        id = known.id if known else b""
+        if known is None and spot.namespace:
+            id, base = self._around(spot)
         encoder = self._core.codec.encoder()
         values = checkpoint["channel_values"]
-        made = split(encoder, values, stored.tree if stored else None, same=same)
+        made = split(encoder, values, base.tree if base else None, same=same)
         if isinstance(made, Dropped):
             raise SerializationError("the channel values cannot be stored.", path="state")
-        return self._core.captured(made, encoder, known.id if known else b"", stored)
+        return self._core.captured(made, encoder, id, base)
+
+    def _around(self, spot: Spot) -> tuple[bytes, Stored | None]:
+        """What a subgraph begins with is mostly a copy of the state of the graph around it."""
+        id = self._core.cache.last_seen((spot.thread, spot.around.lane))
+        found = self._core.cache.get(id)
+        return id, found._replace(tree=settled(found.tree)) if found else None
 
     def _noted(self, thread: str, run: str | None) -> tuple[ItemDraft, ...]:
         """The note that a run wrote to the thread, unless it is there."""
@@ -126,6 +141,9 @@ class Putting:
             if again is not None:
                 return again
         row = core.committed(intent.save, writes)
+        draft = intent.save.draft
+        if draft.stored is not None and draft.base != put.intent.parent_id:
+            core.cache.put(draft.base, draft.stored)  # it was another line's, which goes on
         self._remember(put, row)
         if row.seq == 1:
             await self._take_over(put.spot.thread)

@@ -19,7 +19,8 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
-from lastgood.adapters.langgraph.names import Spot
+from lastgood.adapters.langgraph.names import WRITES, Spot
+from lastgood.adapters.langgraph.versions import shortened, whole
 from lastgood.checkpoints import read_mapping
 from lastgood.codec import Codec
 from lastgood.errors import CheckpointIntegrityError
@@ -68,7 +69,11 @@ class Context(NamedTuple):
         fields = read_mapping(codec, row.context)
         if "id" not in fields or PARENT not in fields:
             raise CheckpointIntegrityError(f"checkpoint {row.label} was not saved by LangGraph.")
-        return cls(fields)
+        return cls(whole(fields))
+
+    def stored(self) -> dict[str, Any]:
+        """As it is kept."""
+        return shortened(self.fields)
 
     @property
     def id(self) -> str:
@@ -125,15 +130,27 @@ def write_drafts(
     codec: Codec, spot: Spot, id: str, writes: Iterable[tuple[str, Any]], task: str, path: str
 ) -> tuple[ItemDraft, ...]:
     """Writes of a task on their way: of ordinary ones the first stays, of special ones the last."""
-    drafts = []
-    for position, (channel, value) in enumerate(writes):
-        index = WRITES_IDX_MAP.get(channel, position)
-        kept = repr(value) if isinstance(value, BaseException) else value
-        data = codec.pack([channel, task, path, kept], f"writes.{channel}")
-        key = spot.write(id, task, index)
-        special = channel in WRITES_IDX_MAP
-        drafts.append(ItemDraft("writes", key, data, first_wins=not special))
-    return tuple(drafts)
+    return tuple(
+        write_draft(codec, spot, id, task, path, WRITES_IDX_MAP.get(name, number), name, value)
+        for number, (name, value) in enumerate(writes)
+    )
+
+
+def write_draft(
+    codec: Codec,
+    spot: Spot,
+    id: str,
+    task: str,
+    path: str,
+    number: int,
+    channel: str,
+    value: Any,
+) -> ItemDraft:
+    """One write on its way. Of an error its text is kept, as by LangGraph's own savers."""
+    kept = repr(value) if isinstance(value, BaseException) else value
+    data = codec.pack([channel, task, path, kept], f"writes.{channel}")
+    special = channel in WRITES_IDX_MAP
+    return ItemDraft(WRITES, spot.write(id, task, number), data, first_wins=not special)
 
 
 class Write(NamedTuple):
