@@ -5,6 +5,7 @@
 PYTHON ?= python3
 UV     := .venv/tools/bin/uv
 PYTEST := .venv/test/bin/python -m pytest
+WITH_FRAMEWORKS := .venv/frameworks/bin/python -m pytest
 
 export UV_PYTHON_DOWNLOADS = never
 export UV_COMPILE_BYTECODE = 1
@@ -24,11 +25,12 @@ help: ## list the targets
 demo: .venv/core.ok ## a crash and a resume, on the core alone
 	.venv/core/bin/lastgood demo
 
-test: .venv/test.ok ## every test
-	$(PYTEST) -n 2 tests
+test: .venv/test.ok .venv/frameworks.ok ## every test
+	$(PYTEST) -n 2 tests --ignore tests/langgraph
+	$(WITH_FRAMEWORKS) -n 2 tests/langgraph
 
 test-fast: .venv/test.ok ## every test but the faults, the slow ones and those on servers
-	$(PYTEST) -n 2 -m "not fault and not slow and not server" tests
+	$(PYTEST) -n 2 -m "not fault and not slow and not server" tests --ignore tests/langgraph
 
 check: .venv/dev.ok ## lint, format, types, spelling, architecture
 	.venv/dev/bin/ruff check .
@@ -76,11 +78,13 @@ COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hash
 	--no-header --no-annotate $(LOCK_OPTIONS)
 lock: $(UV) ## pin all environments again
 	$(COMPILE) requirements/tools.in -o requirements/tools.txt
-	$(COMPILE) --extra test --extra dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --extra test --extra dev --extra langgraph pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --extra test -c requirements/dev.txt pyproject.toml -o requirements/test.txt
 	$(COMPILE) -c requirements/dev.txt pyproject.toml -o requirements/core.txt
 	$(COMPILE) -c requirements/dev.txt pyproject.toml requirements/bench.in \
 		-o requirements/bench.txt
+	$(COMPILE) --extra test --extra langgraph -c requirements/dev.txt pyproject.toml \
+		requirements/frameworks.in -o requirements/frameworks.txt
 	$(COMPILE) pyproject.toml requirements/docs.in -o requirements/docs.txt
 	! grep -n '://' requirements/*.txt
 

@@ -451,7 +451,7 @@ def test_a_long_history_keeps_its_manifests_small() -> None:
 
 @pytest.mark.parametrize("keys", [64, 65, 200, pytest.param(5000, marks=pytest.mark.slow)])
 def test_a_wide_record_of_large_values(keys: int) -> None:
-    """A skeleton above 4 KiB is pages itself; a change in one field costs a page of it."""
+    """A skeleton above 1 KiB is pages itself; a change in one field costs a page of it."""
     state = {f"field {i}": ["x" * 300] * 20 for i in range(keys)}
     changed = {**state, "field 7": [*["x" * 300] * 20, "more"]}
     costs = play([state, changed, {**changed, "field 8": None}])

@@ -4,6 +4,7 @@ Driven as its loop does it: the new messages go in with `put_writes` on the pare
 checkpoint without the channel; every hundredth has a snapshot of the whole list.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,7 @@ SNAPSHOT = 100
 """The channel's default `snapshot_frequency`."""
 
 
-def _joined(state: list[Any], writes: list[list[Any]]) -> list[Any]:
+def _joined(state: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return [*state, *(message for added in writes for message in added)]
 
 

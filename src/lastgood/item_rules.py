@@ -49,6 +49,8 @@ class ItemDraft(NamedTuple):
     """Seconds until it is over its time."""
     first_wins: bool = False
     """Whether a live one that is there already stays."""
+    quiet: bool = False
+    """Whether the time of the last change stays as it is: the value is the same, read again."""
 
     @property
     def place(self) -> Place:
@@ -97,7 +99,7 @@ def _row(thread: ThreadRow, draft: ItemDraft, before: ItemRow | None, now: int) 
         value=draft.value,
         text=draft.text,
         created_at=before.created_at if before else now,
-        updated_at=now,
+        updated_at=before.updated_at if before and draft.quiet else now,
         expires_at=None if draft.ttl is None else now + round(draft.ttl * 1e6),
     )
 

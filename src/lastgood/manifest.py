@@ -6,7 +6,7 @@ for exactly the pages of the tree, in order.
 
 A stream is known to a manifest by its slot, an index into the row's own list of streams, because
 the number of a new stream is assigned inside the commit. A manifest is a flat row of records
-(msgpack arrays), parents before children, so that one above INLINE bytes can itself be stored as
+(msgpack arrays), parents before children, so that one above SKELETON bytes can itself be stored as
 pages and a change in it costs a page.
 """
 
@@ -27,6 +27,8 @@ from lastgood.splitting import INLINE, from_elements
 from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence, moved
 
 _LEAF, _FIELDS, _SEQUENCE = 0, 1, 2
+SKELETON = 1024
+"""The skeleton of a state that is taken apart stays in its row up to so many bytes."""
 _INLINE, _SPLIT = b"\x00", b"\x01"
 _FAMILIES = (Family.MAP, Family.ARRAY, Family.TEXT, Family.RAW)
 """A family is spelled by its place in here."""
@@ -129,7 +131,7 @@ def plan(
         placed, old = planner.compacted(placed), None
     records = _records(placed)
     spelled = _spelled(records)
-    if len(spelled) <= INLINE:
+    if len(spelled) <= (INLINE if isinstance(placed, Leaf) else SKELETON):
         return planner.done(_INLINE + spelled, placed, None)
     skeleton = planner.place(_skeleton(records, old), None)
     assert isinstance(skeleton, Sequence)

@@ -87,7 +87,7 @@ class Save(NamedTuple):
     kind: Kind = "save"
     """All but plain saves join their lane as they say, whatever its head is by then."""
     switch: bool = False
-    """Whether a fork becomes the lane's current branch."""
+    """Whether the branch that it joins or begins becomes the lane's current one."""
     follows: bool = False
     """Whether the branch is to be the lane's current one still: a run that was not given one."""
 
@@ -139,7 +139,9 @@ class Save(NamedTuple):
         """The lane as it follows its branch from now on, and the entry that tells so."""
         if found.lane is None or not line.current:
             return lane, None
-        kind = "start over" if self.kind == "save" else self.kind
+        kind: str = self.kind
+        if kind == "save":
+            kind = "start over" if self.parent is None else "switch"
         return moved_to(lane, line.branch, kind, self.draft.id, found.now)
 
     def _repeated(self, again: CheckpointRow, found: Found) -> CheckpointRow:
@@ -203,15 +205,15 @@ class Save(NamedTuple):
     def _child(self, found: Found, parent: CheckpointRow, name: str, *, long: bool) -> Line:
         heads = [row.id for row in (found.head, found.tip) if row is not None]
         if found.lane is None or not heads:
-            return Line(parent, name, current=found.lane is None)
+            return Line(parent, name, current=self.switch or found.lane is None)
         if self.branch is not None and found.branch is None:
-            return Line(parent, self.branch, current=False)
+            return Line(parent, self.branch, current=self.switch)
         moved_away = self.follows and found.lane.current != name
         if parent.id in heads and not moved_away:
-            return Line(parent, name, current=False)
+            return Line(parent, name, current=self.switch)
         if self.on_conflict == "reject":
             raise self._stale(found, parent)
-        return Line(parent, self._aside(found, long=long), current=False)
+        return Line(parent, self._aside(found, long=long), current=self.switch)
 
     def _parent(self, found: Found) -> CheckpointRow:
         assert isinstance(self.parent, bytes)

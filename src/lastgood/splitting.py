@@ -9,6 +9,7 @@ operation suspends for the first time.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Container
 from collections.abc import Sequence as Items
 from dataclasses import replace
 from functools import lru_cache
@@ -40,12 +41,21 @@ class _Site(NamedTuple):
     base: Node | None
     known: Sequence | None
     """The base, if its pages can be compared with this value's."""
+    same: Container[object] = ()
+    """Keys of which the caller knows that their values are those of the base."""
 
 
 def split(
-    encoder: Encoder, value: object, base: Node | None = None, path: Path = ()
+    encoder: Encoder,
+    value: object,
+    base: Node | None = None,
+    path: Path = (),
+    same: Container[object] = (),
 ) -> Node | Dropped:
-    """Make the tree of a value; `Dropped` if policy says so and the value cannot be kept."""
+    """Make the tree of a value; `Dropped` if policy says so and the value cannot be kept.
+
+    What stands under one of the keys `same` is taken over from the base where that is possible.
+    """
     if type(value) is not list and not isinstance(base, _TAKEN_APART):
         leaf = _leaf(encoder, value, path)
         if leaf is not None:
@@ -54,7 +64,8 @@ def split(
     if isinstance(shape, Dropped):
         return shape
     fits = isinstance(base, Sequence) and base.family is shape.family
-    site = _Site(encoder, value, shape, path, base, base if fits else None)  # type: ignore[arg-type]
+    known = base if fits else None
+    site = _Site(encoder, value, shape, path, base, known, same)  # type: ignore[arg-type]
     if shape.family is Family.MAP and len(shape.content) <= FIELDS:
         return _fields(site)
     return _text(site) if shape.family in (Family.TEXT, Family.RAW) else _elements(site)
@@ -71,6 +82,7 @@ def _fields(site: _Site) -> Node | Dropped:
     """Go down by key. A base that was taken apart spares packing the whole to see its size."""
     old = site.base.children if isinstance(site.base, Fields) else {}
     children: dict[bytes, Node] = {}
+    child: Node | Dropped | None
     size = 0
     for key, item in site.shape.content:
         name = _short_name(key) if type(key) is str else site.encoder.pack(key, site.path)
@@ -78,7 +90,9 @@ def _fields(site: _Site) -> Node | Dropped:
             continue
         if name in children:
             return _elements(site)  # two keys with one encoding, such as NaN and NaN
-        child = split(site.encoder, item, old.get(name), (*site.path, key))
+        child = old.get(name)
+        if child is None or key not in site.same:
+            child = split(site.encoder, item, child, (*site.path, key))
         if not isinstance(child, Dropped):
             children[name] = child
             size += len(name) + child.size

@@ -201,6 +201,15 @@ def detached(node: Node) -> Node:
     return node
 
 
+def settled(node: Node) -> Node:
+    """The same tree, whose sequences grow in streams of their own: for a line beside this one."""
+    if isinstance(node, Fields):
+        return moved(node, children={key: settled(child) for key, child in node.children.items()})
+    if isinstance(node, Sequence):
+        return moved(node, home=None, nested=tuple(map(settled, node.nested)))
+    return node
+
+
 def pages_in(chunks: tuple[Chunk, ...]) -> Fresh:
     """All of it, to be stored."""
     return Fresh(tuple(pages.pages_of(chunks)), pages.cut_of(chunks).counts)

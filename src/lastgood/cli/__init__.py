@@ -35,6 +35,7 @@ from lastgood.cli.diff import DIFF
 from lastgood.cli.doctor import DOCTOR
 from lastgood.cli.du import DU
 from lastgood.cli.fork import FORK
+from lastgood.cli.importing import IMPORT
 from lastgood.cli.log import LOG
 from lastgood.cli.moves import REWIND, SWITCH, UNDO
 from lastgood.cli.parsing import Parser
@@ -57,6 +58,7 @@ COMMANDS: tuple[Command, ...] = (
     SWITCH,
     TAG,
     DELETE,
+    IMPORT,
     VERIFY,
     DOCTOR,
     DU,

@@ -79,6 +79,15 @@ def opened(options: Namespace) -> BlockingClient:
     return BlockingClient.sqlite(file, tenant=tenant)
 
 
+def made(options: Namespace) -> BlockingClient:
+    """The store, which is begun if it is not there: for a command that brings data."""
+    place, tenant = address(options), getattr(options, "tenant", None) or "default"
+    file = file_of(place)
+    if file is None:
+        return BlockingClient.open(place, tenant=tenant)
+    return BlockingClient.sqlite(file, tenant=tenant)
+
+
 def _lacks(file: Path) -> str:
     return "holds no threads of Lastgood" if file.exists() else "does not exist"
 

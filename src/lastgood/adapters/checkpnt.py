@@ -1,0 +1,107 @@
+"""Bringing over the SQLite file of checkpnt: ids, agents, sessions, parents, states, metadata.
+
+Needs nothing of that library. A checkpoint without a parent follows the one that came before it in
+its lane: there every save without a parent is a root, and only the time tells which is the newest.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+
+from lastgood import operations
+from lastgood.adapters.importing import Count, Progress, quietly
+from lastgood.checkpoints import Checkpoint, CheckpointBuilder, checksum_of, state_tree
+from lastgood.client import BlockingClient
+from lastgood.driver import run_blocking
+from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError
+from lastgood.model import HEAD
+from lastgood.rules import Save
+
+_ROWS = "SELECT payload, expires_at_ms FROM checkpoints ORDER BY created_at_ms, rowid"
+_COUNT = "SELECT count(*), count(DISTINCT session_id) FROM checkpoints"
+
+
+def bring_over(client: BlockingClient, path: Path, progress: Progress = quietly) -> Count:
+    """Copy every checkpoint that is not over its time; done twice it changes nothing."""
+    core = client.aio._core
+    with closing(_opened(path)) as source:
+        total, threads = source.execute(_COUNT).fetchone()
+        count = Count(threads=threads, of=total)
+        for made in _checkpoints(source):
+            if made is None or _is_there(client, made):
+                count = count._replace(skipped=count.skipped + 1)
+            else:
+                intent = core.put_intent(made)
+                _save(client, intent._replace(parent=HEAD) if made.parent_id is None else intent)
+                count = count._replace(checkpoints=count.checkpoints + 1)
+            progress(count)
+    return count
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        raise CheckpointNotFoundError(f"{path} does not exist.", hint="Give the path of the file.")
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def _is_there(client: BlockingClient, made: Checkpoint) -> bool:
+    try:
+        client.resolve(made.checkpoint_id)
+    except CheckpointNotFoundError:
+        return False
+    return True
+
+
+def _save(client: BlockingClient, intent: Save) -> None:
+    core = client.aio._core
+    try:
+        run_blocking(operations.save(core, intent))
+    except CheckpointNotFoundError:  # the parent was removed there
+        run_blocking(operations.save(core, intent._replace(parent=HEAD)))
+
+
+def _checkpoints(source: sqlite3.Connection) -> Iterator[Checkpoint | None]:
+    """Each checkpoint, or None for one that is over its time."""
+    now = datetime.now(UTC).timestamp()
+    for payload, expires_at in source.execute(_ROWS):
+        left = None if expires_at is None else expires_at / 1000 - now
+        yield None if left is not None and left <= 0 else _checkpoint(payload, left)
+
+
+def _checkpoint(payload: bytes, left: float | None) -> Checkpoint:
+    try:
+        found: dict[str, Any] = ormsgpack.unpackb(payload)
+        return _built(found, left)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointIntegrityError(
+            f"a checkpoint of the file cannot be read: {error}",
+            hint="The other library cannot read it either; remove it there and import again.",
+        ) from error
+
+
+def _built(found: dict[str, Any], left: float | None) -> Checkpoint:
+    builder = CheckpointBuilder(found["agent_id"], found["framework"])
+    builder.session(found["session_id"]).step(found["step_index"], found.get("step_name"))
+    builder.execution_state(found["execution_state"]).context(found.get("agent_context") or {})
+    builder.tag(**(found.get("metadata") or {}))
+    if left is not None:
+        builder.ttl(left)
+    if found.get("parent_id"):
+        builder.parent(found["parent_id"])
+    if found.get("handoff_target"):
+        builder.handoff(found["handoff_target"], found.get("handoff_schema"))
+    made = replace(
+        builder.build(),
+        checkpoint_id=found["checkpoint_id"],
+        created_at=datetime.fromisoformat(found["created_at"]).astimezone(UTC),
+    )
+    root = state_tree(made.codec, made.execution_state).hash
+    return replace(made, checksum=checksum_of(made, root).hex())

@@ -1,0 +1,96 @@
+"""Listing checkpoints, page by page: what `list` was asked for, and the walk over threads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+
+from lastgood.adapters.langgraph.names import Spot
+from lastgood.adapters.langgraph.reading import TOGETHER, Raw, Reading, Wanted
+from lastgood.adapters.langgraph.shapes import id_of
+from lastgood.backend import Listing
+from lastgood.driver import Direct, Driver
+from lastgood.ids import check_name
+
+
+class Asked(NamedTuple):
+    """What a list was asked for."""
+
+    thread: str | None
+    namespace: str | None
+    """None: all of them."""
+    id: str | None
+    metadata: dict[str, Any]
+    before: str | None
+    before_in: str | None
+    limit: int | None
+
+    @classmethod
+    def of(
+        cls,
+        config: RunnableConfig | None,
+        metadata: dict[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Asked:
+        """From the arguments of `list`."""
+        given = config["configurable"] if config else {}
+        thread = given.get("thread_id")
+        namespace = given.get("checkpoint_ns")
+        return cls(
+            thread=None if thread is None else check_name(str(thread), "thread_id"),
+            namespace=None if namespace is None else str(namespace),
+            id=id_of(config) if config else None,
+            metadata=dict(metadata or {}),
+            before=id_of(before) if before else None,
+            before_in=(before["configurable"].get("checkpoint_ns") if before else None),
+            limit=limit,
+        )
+
+
+async def pages(
+    reading: Reading, asked: Asked, driver: Driver | None = None
+) -> AsyncGenerator[Raw, None]:
+    """Checkpoints, newest first in each thread; read in pages, with nothing held in between."""
+    driver, left = driver or Direct(), asked.limit
+    if asked.thread is not None and asked.id is not None:
+        found = await driver.run(_single(reading, asked.thread, asked.id, asked))
+        for raw in found[:left]:
+            yield raw
+        return
+    threads = [asked.thread] if asked.thread is not None else await driver.run(_names(reading))
+    for thread in threads:
+        listing, wanted = await driver.run(_beginning(reading, asked, thread))
+        following: Listing | None = listing
+        while following is not None and (left is None or left > 0):
+            found, following = await driver.run(reading.page(following, wanted, left))
+            for raw in found:
+                yield raw
+            left = None if left is None else left - len(found)
+
+
+async def _single(reading: Reading, thread: str, id: str, asked: Asked) -> list[Raw]:
+    raw = await reading.by_id(Spot(thread, asked.namespace or ""), id)
+    if raw is None or raw.located is None:
+        return []
+    return [raw] if reading.has(raw.located.row, Wanted(asked.metadata)) else []
+
+
+async def _names(reading: Reading) -> list[str]:
+    return [name async for name in reading.threads()]
+
+
+async def _beginning(reading: Reading, asked: Asked, thread: str) -> tuple[Listing, Wanted]:
+    """Where the list of one thread begins; before an id that is not there, ids are compared."""
+    lane = None if asked.namespace is None else Spot(thread, asked.namespace).lane
+    size = TOGETHER if asked.limit is None else max(1, min(TOGETHER, asked.limit))
+    listing = Listing(thread, agent=lane, limit=size)
+    if asked.before is None:
+        return listing, Wanted(asked.metadata)
+    namespace = asked.before_in if asked.before_in is not None else asked.namespace
+    seq = await reading.place_of(Spot(thread, namespace or ""), asked.before)
+    if seq is None:
+        return listing, Wanted(asked.metadata, asked.before)
+    return listing._replace(before=seq), Wanted(asked.metadata)

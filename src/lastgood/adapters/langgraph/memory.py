@@ -1,0 +1,65 @@
+"""What a saver remembers of checkpoints that it put or read: enough to put the next one at once.
+
+Nothing here is trusted: a commit checks what it was told, so an entry that is out of date costs a
+second attempt and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lastgood.adapters.langgraph.names import Spot
+
+LIMIT = 4096
+
+
+class Entry(NamedTuple):
+    """A checkpoint under its alias."""
+
+    id: bytes
+    branch: str
+    versions: Mapping[str, Any]
+    seen: Mapping[str, Any]
+
+
+class Memory:
+    """The newest entries; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[tuple[Spot, str], Entry] = OrderedDict()
+        self._runs: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def get(self, spot: Spot, alias: str | None) -> Entry | None:
+        """What is known of a checkpoint."""
+        return None if alias is None else self._entries.get((spot, alias))
+
+    def put(self, spot: Spot, alias: str, entry: Entry) -> None:
+        """Remember a checkpoint."""
+        self._entries[spot, alias] = entry
+        _shorten(self._entries)
+
+    def is_noted(self, thread: str, run: str) -> bool:
+        """Whether a run is on the thread's list already."""
+        return (thread, run) in self._runs
+
+    def note(self, thread: str, run: str) -> None:
+        """The run is on the list."""
+        self._runs[thread, run] = None
+        _shorten(self._runs)
+
+    def forget(self, thread: str) -> None:
+        """Something was removed from a thread."""
+        for entry in [key for key in list(self._entries) if key[0].thread == thread]:
+            self._entries.pop(entry, None)
+        for run in [key for key in list(self._runs) if key[0] == thread]:
+            self._runs.pop(run, None)
+
+
+def _shorten(entries: OrderedDict[Any, Any]) -> None:
+    while len(entries) > LIMIT:
+        try:
+            entries.popitem(last=False)
+        except KeyError:
+            return

@@ -1,0 +1,205 @@
+"""Putting checkpoints and writes: operations over a `Core`.
+
+A checkpoint, its alias and the note of its run are one commit. Writes may come before or after
+their checkpoint. They never begin a thread: those of a thread that is not there are parked for a
+day, out of sight, and taken over when it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from langgraph.checkpoint.base import Checkpoint
+
+from lastgood.adapters.langgraph.memory import Entry, Memory
+from lastgood.adapters.langgraph.names import WRITES, Spot, run_place
+from lastgood.adapters.langgraph.shapes import FRAMEWORK, Context, step_name, unchanged
+from lastgood.alias_rules import Known, SaveAs
+from lastgood.backend import ItemListing
+from lastgood.codec import Dropped
+from lastgood.commits import Scope
+from lastgood.core import About, Captured, Core
+from lastgood.errors import SerializationError
+from lastgood.item_rules import ChangeItems, ItemDraft, hidden
+from lastgood.manifest import Stored
+from lastgood.removal_rules import Delete
+from lastgood.rows import CheckpointRow, ItemRow
+from lastgood.rules import Save
+from lastgood.shelving import change_items, every_item
+from lastgood.splitting import split
+from lastgood.tree import settled
+
+PARKED = 24 * 3600.0
+"""Seconds for which writes of a thread that is not there are kept."""
+
+
+class Put(NamedTuple):
+    """A checkpoint on its way: captured, and where it goes."""
+
+    spot: Spot
+    context: Context
+    intent: SaveAs
+    run: str | None
+
+
+class Putting:
+    """Puts checkpoints and writes into one store."""
+
+    def __init__(self, core: Core, memory: Memory) -> None:
+        self._core = core
+        self._memory = memory
+
+    # on the caller's thread
+
+    def capture(
+        self,
+        spot: Spot,
+        checkpoint: Checkpoint,
+        metadata: Mapping[str, Any],
+        new_versions: Mapping[str, Any],
+        parent: str | None,
+    ) -> Put:
+        """Encode the channels that are new; the others are taken over from the parent."""
+        known = self._memory.get(spot, parent)
+        context = Context.of(checkpoint, parent)
+        captured = self._captured(spot, checkpoint, new_versions, known)
+        step = metadata.get("step")
+        about = About(
+            agent=spot.lane,
+            framework=FRAMEWORK,
+            step=step if type(step) is int else None,
+            step_name=step_name(metadata, context.seen, known.seen if known else None),
+            context=context.stored(),
+            metadata=metadata,
+        )
+        run = metadata.get("run_id")
+        run = run if isinstance(run, str) else None
+        save = Save(
+            tenant=self._core.tenant,
+            thread=spot.thread,
+            draft=self._core.draft(captured, about),
+            branch=known.branch if known else None,
+            parent=known.id if known else None,
+            owner=self._core.options.user,
+            switch=True,
+        )
+        intent = SaveAs(
+            save,
+            spot.alias(context.id),
+            parent=spot.alias(parent) if parent is not None else None,
+            parent_id=known.id if known else b"",
+            beside=self._noted(spot.thread, run),
+        )
+        return Put(spot, context, intent, run)
+
+    def _captured(
+        self,
+        spot: Spot,
+        checkpoint: Checkpoint,
+        new_versions: Mapping[str, Any],
+        known: Entry | None,
+    ) -> Captured:
+        base = self._core.cache.get(known.id) if known else None
+        same = unchanged(checkpoint, new_versions, known.versions) if known else set()
+        id = known.id if known else b""
+        if known is None and spot.namespace:
+            id, base = self._around(spot)
+        encoder = self._core.codec.encoder()
+        values = checkpoint["channel_values"]
+        made = split(encoder, values, base.tree if base else None, same=same)
+        if isinstance(made, Dropped):
+            raise SerializationError("the channel values cannot be stored.", path="state")
+        return self._core.captured(made, encoder, id, base)
+
+    def _around(self, spot: Spot) -> tuple[bytes, Stored | None]:
+        """What a subgraph begins with is mostly a copy of the state of the graph around it."""
+        id = self._core.cache.last_seen((spot.thread, spot.around.lane))
+        found = self._core.cache.get(id)
+        return id, found._replace(tree=settled(found.tree)) if found else None
+
+    def _noted(self, thread: str, run: str | None) -> tuple[ItemDraft, ...]:
+        """The note that a run wrote to the thread, unless it is there."""
+        if run is None or self._memory.is_noted(thread, run):
+            return ()
+        return (ItemDraft(*run_place(run), b"", first_wins=True),)
+
+    # checkpoints
+
+    async def put(self, put: Put) -> CheckpointRow:
+        """Commit a checkpoint under its alias."""
+        core, intent = self._core, put.intent
+        while True:
+            save = await core.with_base(await core.on_parents_branch(intent.save))
+            intent = replace(intent, save=save)
+            writes = await core.backend.commit(intent)
+            if not isinstance(writes.answer, Known):
+                break
+            intent = _corrected(intent, writes.answer)
+            again = await self._same(intent)
+            if again is not None:
+                return again
+        row = core.committed(intent.save, writes)
+        draft = intent.save.draft
+        if draft.stored is not None and draft.base != put.intent.parent_id:
+            core.cache.put(draft.base, draft.stored)  # it was another line's, which goes on
+        self._remember(put, row)
+        if row.seq == 1:
+            await self._take_over(put.spot.thread)
+        return row
+
+    def _remember(self, put: Put, row: CheckpointRow) -> None:
+        context = put.context
+        entry = Entry(row.id, row.branch, context.versions, context.seen)
+        self._memory.put(put.spot, context.id, entry)
+        if put.run is not None:
+            self._memory.note(put.spot.thread, put.run)
+
+    async def _same(self, intent: SaveAs) -> CheckpointRow | None:
+        """The checkpoint that has the alias already, if it is the same in every respect."""
+        if intent.replaces is None or not intent.replaces.id:
+            return None
+        id, draft = intent.replaces.id, intent.save.draft
+        found = (await self._core.backend.find(self._core.tenant, [id])).get(id)
+        assert not isinstance(draft.tree, CheckpointRow)
+        wanted = (draft.tree.hash, draft.context, draft.metadata)
+        if found is None or (found.row.root, found.row.context, found.row.metadata) != wanted:
+            return None
+        return found.row
+
+    # writes
+
+    async def put_writes(self, spot: Spot, drafts: tuple[ItemDraft, ...]) -> None:
+        """Commit writes of a task; park them if there is no thread."""
+        core, thread = self._core, spot.thread
+        intent = ChangeItems(core.tenant, thread, puts=drafts, opens=False)
+        if not drafts or (await change_items(core, intent)).done:
+            return
+        parked = tuple(draft._replace(ttl=PARKED) for draft in drafts)
+        tenant = hidden(core.tenant, "parked")
+        await change_items(core, ChangeItems(tenant, thread, puts=parked))
+        # It may have begun in between, and then have looked before these were there.
+        if (await core.backend.look(Scope(core.tenant, thread))).live is not None:
+            await self._take_over(thread)
+
+    async def _take_over(self, thread: str) -> None:
+        """Move parked writes into their thread."""
+        core, tenant = self._core, hidden(self._core.tenant, "parked")
+        rows = [row async for row in every_item(core, ItemListing(thread, WRITES), tenant)]
+        if rows:
+            drafts = tuple(_again(row) for row in rows)
+            await change_items(core, ChangeItems(core.tenant, thread, puts=drafts, opens=False))
+            await core.backend.commit(Delete(tenant, thread))
+
+
+def _corrected(intent: SaveAs, known: Known) -> SaveAs:
+    """The same with what the store says of the aliases."""
+    parent_id = known.parent.id if known.parent else b""
+    follows = known.own.id if known.own and known.own.id else parent_id
+    save = intent.save._replace(parent=follows or None, branch=None)
+    return replace(intent, save=save, parent_id=parent_id, replaces=known.own)
+
+
+def _again(row: ItemRow) -> ItemDraft:
+    return ItemDraft(row.shelf, row.key, row.value, first_wins=True)

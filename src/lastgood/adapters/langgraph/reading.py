@@ -1,0 +1,275 @@
+"""Reading checkpoints by alias, the newest of a namespace, lists, lines: operations over a `Core`.
+
+Order is that of seq, parents are followed by their aliases. What comes back is read and verified
+but not yet turned into values: that is for the caller's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from lastgood.adapters.langgraph.memory import Entry, Memory
+from lastgood.adapters.langgraph.names import WRITES, Spot, namespace_of
+from lastgood.adapters.langgraph.shapes import Context, Shape, is_ours, read_writes
+from lastgood.alias_rules import Alias, found_alias
+from lastgood.backend import ItemListing, Listing, Located, ThreadListing
+from lastgood.building import build_state
+from lastgood.checkpoints import read_mapping
+from lastgood.codec import Codec
+from lastgood.commits import Found, Place, Scope
+from lastgood.core import Core
+from lastgood.manifest import Stored
+from lastgood.rows import CheckpointRow, ItemRow
+from lastgood.shelving import PAGE, every_item, list_items
+
+TOGETHER = 50
+"""So many checkpoints are looked at in one read."""
+
+
+class Raw(NamedTuple):
+    """A checkpoint as it was read: nothing is decoded but its context."""
+
+    spot: Spot
+    context: Context
+    located: Located | None
+    stored: Stored | None
+    writes: list[ItemRow]
+    parent: str | None
+    stub: bytes = b""
+
+    def shape(self, codec: Codec) -> Shape:
+        """The values; on the caller's thread."""
+        writes = read_writes(codec, self.writes)
+        if self.located is None or self.stored is None:
+            values, metadata = read_stub(codec, self.stub)[1:]
+        else:
+            values = build_state(codec, self.stored.tree)
+            metadata = read_mapping(codec, self.located.row.metadata)
+        return Shape(self.spot, self.context, values, metadata, writes, self.parent)
+
+
+def read_stub(codec: Codec, stub: bytes) -> tuple[Context, Any, Any]:
+    """Context, channel values and metadata of what is left of a checkpoint."""
+    fields, values, metadata = cast("list[Any]", codec.unpack(stub))
+    return Context(fields), values, metadata
+
+
+class Row(NamedTuple):
+    """A checkpoint that a list has come to."""
+
+    located: Located
+    spot: Spot
+    context: Context
+
+
+class Wanted(NamedTuple):
+    """Which checkpoints a list shows."""
+
+    metadata: Mapping[str, Any]
+    older_than: str | None = None
+
+
+class Reading:
+    """Reads checkpoints from one store."""
+
+    def __init__(self, core: Core, memory: Memory) -> None:
+        self._core = core
+        self._memory = memory
+
+    # single checkpoints
+
+    async def latest(self, spot: Spot) -> Raw | None:
+        """The head of the namespace's current branch."""
+        tip = await self._core.tip(spot.thread, spot.lane)
+        if tip is None or not is_ours(tip.row):
+            return None
+        return (await self._loaded([self.row(tip)]))[0]
+
+    async def by_id(self, spot: Spot, id: str) -> Raw | None:
+        """The checkpoint, or the stub, under an alias."""
+        alias = (await self.aliases(spot.thread, [spot.alias(id)])).get(spot.alias(id))
+        if alias is None:
+            return None
+        if alias.stub:
+            return await self._stub(spot, alias)
+        found = (await self._core.backend.find(self._core.tenant, [alias.id])).get(alias.id)
+        return (await self._loaded([self.row(found)]))[0] if found else None
+
+    async def _stub(self, spot: Spot, alias: Alias) -> Raw:
+        context = read_stub(self._core.codec, alias.stub)[0]
+        writes = await self._writes([(spot, context.id)])
+        return Raw(spot, context, None, None, writes[0], context.parent, alias.stub)
+
+    async def aliases(self, thread: str, places: Sequence[Place]) -> dict[Place, Alias]:
+        """What aliases of a thread name."""
+        found = await self._core.backend.look(
+            Scope(self._core.tenant, thread, items=tuple(dict.fromkeys(places)))
+        )
+        return _aliases(found, places)
+
+    def row(self, located: Located) -> Row:
+        """A row of ours with its names."""
+        context = Context.read(self._core.codec, located.row)
+        return Row(located, Spot(located.session, namespace_of(located.agent) or ""), context)
+
+    async def _loaded(self, rows: Sequence[Row]) -> list[Raw]:
+        """States and writes of rows, newest first."""
+        writes = await self._writes([(row.spot, row.context.id) for row in rows])
+        raws: list[Raw] = []
+        near: Stored | None = None
+        for row, pending in zip(rows, writes, strict=True):
+            loaded = await self._core.load(row.located, near=near)
+            near = loaded.stored
+            parent = await self.parent_of(row)
+            raws.append(Raw(row.spot, row.context, row.located, near, pending, parent))
+            self._remember(row)
+        return raws
+
+    def _remember(self, row: Row) -> None:
+        found, context = row.located.row, row.context
+        entry = Entry(found.id, found.branch, context.versions, context.seen)
+        self._memory.put(row.spot, context.id, entry)
+
+    async def _writes(self, wanted: Sequence[tuple[Spot, str]]) -> list[list[ItemRow]]:
+        """The writes of checkpoints, one list each."""
+        listings = [
+            ItemListing(spot.thread, WRITES, prefix=spot.prefix(id), limit=PAGE)
+            for spot, id in wanted
+        ]
+        found = await list_items(self._core, listings) if listings else []
+        for number, rows in enumerate(found):
+            if len(rows) == PAGE:
+                after = listings[number]._replace(after=rows[-1].key)
+                rows.extend([row async for row in every_item(self._core, after)])
+        return found
+
+    async def parent_of(self, row: Row) -> str | None:
+        """The alias of what a checkpoint follows, or of the nearest that is left of its line."""
+        parent, found = row.context.parent, row.located.row
+        if parent is None or not found.parent_gone:
+            return parent
+        place = row.spot.alias(parent)
+        if place in await self.aliases(row.spot.thread, [place]):
+            return parent
+        before = (await self._core.backend.find(self._core.tenant, [found.before])).get(
+            found.before
+        )
+        return self.row(before).context.id if before and is_ours(before.row) else None
+
+    # lists
+
+    async def threads(self) -> AsyncIterator[str]:
+        """The names of all threads, last touched first."""
+        listing = ThreadListing(limit=200)
+        while True:
+            page = await self._core.backend.threads(self._core.tenant, listing)
+            for entry in page:
+                yield entry.row.name
+            if len(page) < listing.limit:
+                return
+            last = page[-1].row
+            listing = listing._replace(after=(last.active, last.thread))
+
+    async def place_of(self, spot: Spot, id: str) -> int | None:
+        """The seq at which lists have a checkpoint."""
+        found = await self.aliases(spot.thread, [spot.alias(id)])
+        return found[spot.alias(id)].seq if found else None
+
+    async def page(
+        self, listing: Listing, wanted: Wanted, limit: int | None
+    ) -> tuple[list[Raw], Listing | None]:
+        """The next checkpoints of a thread, newest first, and where to go on."""
+        located = await self._core.backend.history(self._core.tenant, listing)
+        rows = await self._listed(listing.thread, [one for one in located if is_ours(one.row)])
+        kept = [row for row in rows if self._is_wanted(row, wanted)][:limit]
+        more = len(located) == listing.limit
+        following = listing._replace(before=located[-1].row.seq) if more else None
+        return await self._loaded(kept), following
+
+    def _is_wanted(self, row: Row, wanted: Wanted) -> bool:
+        older = wanted.older_than is None or row.context.id < wanted.older_than
+        return older and self.has(row.located.row, wanted)
+
+    def has(self, row: CheckpointRow, wanted: Wanted) -> bool:
+        """Whether a checkpoint has all of the metadata; True is not 1."""
+        if not wanted.metadata:
+            return True
+        stored = read_mapping(self._core.codec, row.metadata)
+        return all(
+            key in stored and _same(stored[key], value) for key, value in wanted.metadata.items()
+        )
+
+    async def _listed(self, thread: str, located: Sequence[Located]) -> list[Row]:
+        """Each checkpoint once: its newest revision, in the place of the first."""
+        rows = [self.row(one) for one in located]
+        places = [row.spot.alias(row.context.id) for row in rows]
+        aliases = await self.aliases(thread, places) if places else {}
+        newest = {
+            alias.id
+            for row, place in zip(rows, places, strict=True)
+            if (alias := aliases.get(place)) and alias.seq == row.located.row.seq
+        }
+        by_id = {row.located.row.id: row for row in rows}
+        elsewhere = [id for id in newest if id not in by_id]
+        if elsewhere:
+            found = await self._core.backend.find(self._core.tenant, elsewhere)
+            by_id |= {id: self.row(one) for id, one in found.items()}
+        return [
+            by_id[alias.id]
+            for row, place in zip(rows, places, strict=True)
+            if (alias := aliases.get(place))
+            and alias.seq == row.located.row.seq
+            and alias.id in by_id
+        ]
+
+    # lines
+
+    async def ancestors(self, spot: Spot, id: str) -> AsyncIterator[Row | Raw]:
+        """What a checkpoint follows by its parents' aliases, nearest first: rows and stubs."""
+        start = await self._alias_row(spot, id)
+        wanted = await self.parent_alias(start) if start else None
+        visited = {id}
+        while wanted is not None and wanted not in visited:
+            found = await self._alias_row(spot, wanted)
+            if found is None:
+                return
+            line = [found] if isinstance(found, Raw) else await self._line(found)
+            for each in line:
+                if each.context.id == wanted and wanted not in visited:
+                    visited.add(wanted)
+                    yield each
+                    wanted = await self.parent_alias(each)
+
+    async def _line(self, first: Row) -> list[Row]:
+        """A checkpoint and the next ones on our own line, which mostly is LangGraph's too."""
+        id = first.located.row.id
+        line = await self._core.backend.lineage(self._core.tenant, id, TOGETHER)
+        return [self.row(one) for one in line if is_ours(one.row) and one.agent == first.spot.lane]
+
+    async def parent_alias(self, found: Row | Raw) -> str | None:
+        """The alias of what a checkpoint or a stub follows."""
+        return found.parent if isinstance(found, Raw) else await self.parent_of(found)
+
+    async def _alias_row(self, spot: Spot, id: str) -> Row | Raw | None:
+        place = spot.alias(id)
+        alias = (await self.aliases(spot.thread, [place])).get(place)
+        if alias is None:
+            return None
+        if alias.stub:
+            return await self._stub(spot, alias)
+        found = (await self._core.backend.find(self._core.tenant, [alias.id])).get(alias.id)
+        return self.row(found) if found else None
+
+    async def writes_of(self, spot: Spot, ids: Sequence[str]) -> list[list[ItemRow]]:
+        """The writes of checkpoints of a namespace."""
+        return await self._writes([(spot, id) for id in ids])
+
+
+def _aliases(found: Found, places: Sequence[Place]) -> dict[Place, Alias]:
+    named = {place: found_alias(found, place) for place in places}
+    return {place: alias for place, alias in named.items() if alias is not None}
+
+
+def _same(stored: object, value: object) -> bool:
+    return stored == value and isinstance(stored, bool) == isinstance(value, bool)

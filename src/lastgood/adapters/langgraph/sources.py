@@ -1,0 +1,225 @@
+"""The databases of LangGraph's own savers, read thread by thread and never written to."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lastgood.adapters.langgraph.names import Spot
+from lastgood.adapters.langgraph.stock import StockSerde
+from lastgood.errors import BackendConnectionError, CheckpointNotFoundError
+
+
+class ForeignWrite(NamedTuple):
+    """A write of a task."""
+
+    task: str
+    path: str
+    number: int
+    channel: str
+    value: Any
+
+
+class Foreign(NamedTuple):
+    """A checkpoint of another saver, decoded."""
+
+    spot: Spot
+    id: str
+    parent: str | None
+    checkpoint: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    writes: list[ForeignWrite]
+
+
+class Source(ABC):
+    """One database."""
+
+    def __init__(self, serde: StockSerde) -> None:
+        self.serde = serde
+
+    @abstractmethod
+    def threads(self) -> list[tuple[str, int]]:
+        """The threads and how many checkpoints each has."""
+
+    @abstractmethod
+    def ids(self, thread: str) -> list[tuple[str, str]]:
+        """Namespace and id of every checkpoint of a thread, oldest first."""
+
+    @abstractmethod
+    def checkpoint(self, spot: Spot, id: str) -> Foreign:
+        """One of them."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that it takes."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def every(self, thread: str, left_out: set[tuple[str, str]]) -> Iterator[Foreign | None]:
+        """The checkpoints of a thread, oldest first; None in the place of those to leave out."""
+        for namespace, id in self.ids(thread):
+            if (namespace, id) in left_out:
+                yield None
+            else:
+                yield self.checkpoint(Spot(thread, namespace), id)
+
+
+class SqliteSource(Source):
+    """The file of `SqliteSaver` or `AsyncSqliteSaver`."""
+
+    def __init__(self, path: Path, serde: StockSerde) -> None:
+        super().__init__(serde)
+        if not path.exists():
+            raise CheckpointNotFoundError(f"{path} does not exist.", hint="Give the file's path.")
+        self._path = path
+        self._file = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        columns = {row[1] for row in self._rows("PRAGMA table_info(writes)")}
+        self._path_column = "task_path" if "task_path" in columns else "''"
+        if not columns:
+            self._file.close()
+            raise BackendConnectionError(f"{path} is no file of LangGraph's SqliteSaver.")
+
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        try:
+            return self._file.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise BackendConnectionError(f"{self._path} cannot be read: {error}.") from error
+
+    def threads(self) -> list[tuple[str, int]]:
+        return self._rows("SELECT thread_id, count(*) FROM checkpoints GROUP BY 1 ORDER BY 1")
+
+    def ids(self, thread: str) -> list[tuple[str, str]]:
+        return self._rows(
+            "SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = ?"
+            " ORDER BY checkpoint_id",
+            thread,
+        )
+
+    def checkpoint(self, spot: Spot, id: str) -> Foreign:
+        place = (spot.thread, spot.namespace, id)
+        where = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
+        ((parent, kind, data, metadata),) = self._rows(
+            f"SELECT parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints {where}",
+            *place,
+        )
+        writes = self._rows(
+            f"SELECT task_id, {self._path_column}, idx, channel, type, value FROM writes {where}",
+            *place,
+        )
+        at = (spot.thread, id)
+        return Foreign(
+            spot,
+            id,
+            parent,
+            self.serde.load(kind, data, at),
+            json.loads(metadata) if metadata else {},
+            [_write(self.serde, row, (*at, "writes")) for row in writes],
+        )
+
+    def size(self) -> int:
+        beside = (Path(f"{self._path}{suffix}") for suffix in ("", "-wal"))
+        return sum(path.stat().st_size for path in beside if path.exists())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _write(serde: StockSerde, row: Any, at: tuple[object, ...]) -> ForeignWrite:
+    task, path, number, channel, kind, value = row
+    data = bytes(value) if value is not None else None
+    return ForeignWrite(task, path or "", number, channel, serde.load(kind, data, (*at, channel)))
+
+
+class PostgresSource(Source):
+    """The tables of `PostgresSaver` or `AsyncPostgresSaver`."""
+
+    def __init__(self, dsn: str, serde: StockSerde) -> None:
+        super().__init__(serde)
+        try:
+            import psycopg
+        except ImportError as error:
+            raise BackendConnectionError(
+                "PostgreSQL support is not installed.", hint='pip install "lastgood[postgres]"'
+            ) from error
+        try:
+            self._connection = psycopg.connect(dsn, autocommit=True)
+        except psycopg.Error as error:
+            raise BackendConnectionError(
+                f"the database cannot be reached ({type(error).__name__}).",
+                hint="Check host, port, user and database of the DSN.",
+            ) from None
+
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        import psycopg
+
+        try:
+            rows: list[Any] = self._connection.execute(statement, values).fetchall()
+        except psycopg.Error as error:
+            raise BackendConnectionError(f"LangGraph's tables cannot be read: {error}.") from error
+        return rows
+
+    def threads(self) -> list[tuple[str, int]]:
+        return self._rows("SELECT thread_id, count(*) FROM checkpoints GROUP BY 1 ORDER BY 1")
+
+    def ids(self, thread: str) -> list[tuple[str, str]]:
+        return self._rows(
+            "SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = %s"
+            ' ORDER BY checkpoint_id COLLATE "C"',
+            thread,
+        )
+
+    def checkpoint(self, spot: Spot, id: str) -> Foreign:
+        place = (spot.thread, spot.namespace, id)
+        where = "thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"
+        ((parent, stored, metadata),) = self._rows(
+            f"SELECT parent_checkpoint_id, checkpoint, metadata FROM checkpoints WHERE {where}",
+            *place,
+        )
+        writes = self._rows(
+            "SELECT task_id, task_path, idx, channel, type, blob FROM checkpoint_writes"
+            f" WHERE {where}",
+            *place,
+        )
+        at = (spot.thread, id)
+        values = {**(stored.get("channel_values") or {}), **self._blobs(spot, stored, at)}
+        return Foreign(
+            spot,
+            id,
+            parent,
+            {**stored, "channel_values": values},
+            metadata or {},
+            [_write(self.serde, row, (*at, "writes")) for row in writes],
+        )
+
+    def _blobs(self, spot: Spot, stored: Any, at: tuple[object, ...]) -> dict[str, Any]:
+        versions = stored.get("channel_versions") or {}
+        rows = self._rows(
+            "SELECT b.channel, b.type, b.blob FROM checkpoint_blobs b"
+            " JOIN unnest(%s::text[], %s::text[]) AS w(channel, version)"
+            " ON b.channel = w.channel AND b.version = w.version"
+            " WHERE b.thread_id = %s AND b.checkpoint_ns = %s",
+            list(versions),
+            [str(version) for version in versions.values()],
+            spot.thread,
+            spot.namespace,
+        )
+        return {
+            channel: self.serde.load(kind, None if blob is None else bytes(blob), (*at, channel))
+            for channel, kind, blob in rows
+            if kind != "empty"
+        }
+
+    def size(self) -> int:
+        tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+        return sum(
+            self._rows("SELECT pg_total_relation_size(%s::regclass)", table)[0][0]
+            for table in tables
+        )
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,259 @@
+"""LangGraph's cross-thread store on any Lastgood store: one class, both colours.
+
+In a batch all reads come first, then all writes, as in LangGraph's own stores. The one invariant:
+users' functions (embeddings, classes) run on the caller's thread or loop, never inside a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self, Unpack
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    ensure_embeddings,
+    validate_op_namespace,
+)
+
+from lastgood.adapters.langgraph import vectors
+from lastgood.adapters.langgraph.filters import is_at, matches
+from lastgood.adapters.langgraph.keeping import (
+    Change,
+    Keeping,
+    Kept,
+    Namespace,
+    value_place,
+    vector_place,
+)
+from lastgood.adapters.langgraph.opening import client_for, core_of
+from lastgood.client import BlockingClient, Client
+from lastgood.driver import run_blocking
+from lastgood.item_rules import ItemDraft
+from lastgood.opening import ClientOptions
+
+
+class Found(NamedTuple):
+    """What a batch has read."""
+
+    kept: dict[int, Kept | None]
+    below: dict[int, list[Kept]]
+    vectors: dict[int, dict[tuple[Namespace, bytes], bytes]]
+    namespaces: list[Namespace]
+
+
+class Embedded(NamedTuple):
+    """The vectors of the queries and of the values of a batch, by the number of the operation."""
+
+    queries: dict[int, vectors.Vector]
+    values: dict[int, list[vectors.Vector]]
+
+
+class LastgoodStore(BaseStore):
+    """LangGraph's store, kept beside the threads of a client.
+
+    `index` makes values searchable by meaning: `{"dims": ..., "embed": ..., "fields": [...]}`.
+    `ttl` is as in LangGraph; what is over its time is never returned.
+    """
+
+    supports_ttl = True
+    __slots__ = ("_core", "_embeddings", "_keeping", "client", "index", "ttl_config")
+
+    def __init__(
+        self,
+        client: Client | BlockingClient,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+    ) -> None:
+        self.client = client
+        self.index = index
+        self.ttl_config = ttl
+        self._core = core_of(client)
+        self._keeping = Keeping(self._core)
+        self._embeddings = ensure_embeddings(index.get("embed")) if index else None
+
+    @classmethod
+    def from_conn_string(
+        cls,
+        address: str,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """On a store by its address, or on a file by its path."""
+        return cls(client_for(address, **options), index=index, ttl=ttl)
+
+    def setup(self) -> None:
+        """Nothing to do: a store is made at its first use."""
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        listed = _checked(ops)
+        found = run_blocking(self._read(listed))
+        asked, texts = self._texts(listed)
+        made = self._embeddings.embed_documents(texts) if self._embeddings and texts else []
+        results, read = self._answers(listed, found, _sorted_out(asked, made))
+        run_blocking(self._write(listed, read, _sorted_out(asked, made)))
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        listed = _checked(ops)
+        found = await self._core.driver.run(self._read(listed))
+        asked, texts = self._texts(listed)
+        made = await self._embeddings.aembed_documents(texts) if self._embeddings and texts else []
+        results, read = self._answers(listed, found, _sorted_out(asked, made))
+        await self._core.driver.run(self._write(listed, read, _sorted_out(asked, made)))
+        return results
+
+    def sweep_ttl(self) -> int:
+        """Remove what is over its time; gives the number of values removed."""
+        return run_blocking(self._keeping.sweep())
+
+    async def asweep_ttl(self) -> int:
+        """The same for async code."""
+        return await self._core.driver.run(self._keeping.sweep())
+
+    # reading
+
+    async def _read(self, ops: Sequence[Op]) -> Found:
+        gets = [(number, op) for number, op in enumerate(ops) if isinstance(op, GetOp)]
+        kept = await self._keeping.get([(op.namespace, str(op.key)) for _, op in gets])
+        below: dict[int, list[Kept]] = {}
+        near: dict[int, dict[tuple[Namespace, bytes], bytes]] = {}
+        for number, op in enumerate(ops):
+            if isinstance(op, SearchOp):
+                below[number] = await self._keeping.below(tuple(op.namespace_prefix))
+                if op.query and self._embeddings:
+                    near[number] = await self._keeping.vectors(tuple(op.namespace_prefix))
+        listing = any(isinstance(op, ListNamespacesOp) for op in ops)
+        names = await self._keeping.namespaces() if listing else []
+        numbered = zip(gets, kept, strict=True)
+        return Found({number: one for (number, _), one in numbered}, below, near, names)
+
+    def _answers(
+        self, ops: Sequence[Op], found: Found, embedded: Embedded
+    ) -> tuple[list[Result], list[Kept]]:
+        """The results, and the values whose time begins anew."""
+        results: list[Result] = []
+        read: list[Kept] = []
+        for number, op in enumerate(ops):
+            if isinstance(op, GetOp):
+                kept = found.kept[number]
+                results.append(kept.item(self._core.codec) if kept else None)
+                read += [kept] if kept and op.refresh_ttl else []
+            elif isinstance(op, SearchOp):
+                items, shown = self._searched(op, number, found, embedded)
+                results.append(items)
+                read += shown if op.refresh_ttl else []
+            elif isinstance(op, ListNamespacesOp):
+                results.append(_namespaces(op, found.namespaces))
+            else:
+                results.append(None)
+        return results, read
+
+    def _searched(
+        self, op: SearchOp, number: int, found: Found, embedded: Embedded
+    ) -> tuple[list[SearchItem], list[Kept]]:
+        values = [(kept, kept.value(self._core.codec)) for kept in found.below[number]]
+        values = [(kept, value) for kept, value in values if matches(value, op.filter)]
+        values.sort(key=lambda pair: (-pair[0].row.updated_at, pair[0].namespace, pair[0].key))
+        scores: dict[int, float] = {}
+        if number in embedded.queries:
+            scores = _scores(embedded.queries[number], values, found.vectors[number])
+        order = sorted(range(len(values)), key=lambda i: -scores.get(i, float("-inf")))
+        page = order[op.offset : op.offset + op.limit]
+        items = [values[i][0].found(values[i][1], scores.get(i)) for i in page]
+        return items, [values[i][0] for i in page]
+
+    # writing
+
+    async def _write(self, ops: Sequence[Op], read: list[Kept], embedded: Embedded) -> None:
+        await self._keeping.refresh(read)
+        last = {
+            (tuple(op.namespace), str(op.key)): (number, op)
+            for number, op in enumerate(ops)
+            if isinstance(op, PutOp)
+        }
+        changes: dict[Namespace, Change] = {}
+        for (namespace, key), (number, op) in last.items():
+            change = changes.setdefault(namespace, Change([], []))
+            self._add(change, key, op, embedded.values.get(number, []))
+        if changes:
+            await self._keeping.change(changes)
+
+    def _add(self, change: Change, key: str, op: PutOp, near: list[vectors.Vector]) -> None:
+        if op.value is None:
+            change.drops.extend((value_place(key), vector_place(key)))
+            return
+        data = self._core.codec.pack([op.value, op.ttl], f"store[{key!r}]")
+        ttl = None if op.ttl is None else op.ttl * 60
+        change.puts.append(ItemDraft(*value_place(key), data, ttl=ttl))
+        if near:
+            change.puts.append(ItemDraft(*vector_place(key), vectors.pack(near), ttl=None))
+        else:
+            change.drops.append(vector_place(key))
+
+    def _texts(self, ops: Sequence[Op]) -> tuple[list[tuple[int, bool]], list[str]]:
+        """Everything to be embedded: for which operation, whether it is a query, and the text."""
+        asked: list[tuple[int, bool]] = []
+        texts: list[str] = []
+        for number, op in enumerate(ops):
+            found: list[str] = []
+            if isinstance(op, SearchOp) and op.query and self._embeddings:
+                found = [op.query]
+            elif isinstance(op, PutOp) and op.value is not None and op.index is not False:
+                found = vectors.texts_of(op.value, self.index, op.index) if self.index else []
+            asked += [(number, isinstance(op, SearchOp))] * len(found)
+            texts += found
+        return asked, texts
+
+
+def _checked(ops: Iterable[Op]) -> list[Op]:
+    listed = list(ops)
+    for op in listed:
+        validate_op_namespace(op)
+    return listed
+
+
+def _sorted_out(asked: Sequence[tuple[int, bool]], made: Sequence[vectors.Vector]) -> Embedded:
+    found = Embedded({}, {})
+    for (number, is_query), vector in zip(asked, made, strict=True):
+        if is_query:
+            found.queries[number] = vector
+        else:
+            found.values.setdefault(number, []).append(vector)
+    return found
+
+
+def _scores(
+    query: vectors.Vector,
+    values: Sequence[tuple[Kept, Any]],
+    stored: dict[tuple[Namespace, bytes], bytes],
+) -> dict[int, float]:
+    """How near each value is by its nearest vector; those without vectors are left out."""
+    owners: list[int] = []
+    near: list[vectors.Vector] = []
+    for number, (kept, _) in enumerate(values):
+        found = vectors.read(stored.get((kept.namespace, kept.row.key), b"\x90"))
+        owners += [number] * len(found)
+        near += found
+    scores: dict[int, float] = {}
+    for number, score in zip(owners, vectors.nearness(query, near), strict=True):
+        scores[number] = max(score, scores.get(number, score))
+    return scores
+
+
+def _namespaces(op: ListNamespacesOp, found: Sequence[Namespace]) -> list[Namespace]:
+    fitting = [each for each in found if is_at(each, op.match_conditions or ())]
+    if op.max_depth is not None:
+        fitting = [each[: op.max_depth] for each in fitting]
+    return sorted(set(fitting))[op.offset : op.offset + op.limit]

@@ -1,0 +1,201 @@
+"""Delta channels: their history, and what removal and copies leave of it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, TypedDict
+from uuid import uuid4
+
+import pytest
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langgraph.graph import START, StateGraph
+
+from lastgood.adapters.langgraph import LastgoodSaver
+from tests.langgraph.test_saver import checkpoint, config, put
+
+
+def joined(state: list[str], writes: Sequence[list[str]]) -> list[str]:
+    return [*(state or []), *(entry for added in writes for entry in added)]
+
+
+def line(saver: LastgoodSaver, values: Sequence[dict[str, Any]], parent: Any = None) -> list[Any]:
+    """Checkpoints in a row, each with one write for the channel `d`."""
+    places = []
+    for number, stored in enumerate(values):
+        parent, _ = put(saver, stored, parent=parent)
+        saver.put_writes(parent, [("d", [number]), ("other", number)], str(uuid4()), "~1")
+        places.append(parent)
+    return places
+
+
+def history(saver: LastgoodSaver, place: Any, *channels: str) -> Any:
+    """The override, which must agree with LangGraph's own walk."""
+    found = saver.get_delta_channel_history(config=place, channels=list(channels))
+    walked = BaseCheckpointSaver.get_delta_channel_history(
+        saver, config=place, channels=list(channels)
+    )
+    assert found == walked
+    again = asyncio.run(saver.aget_delta_channel_history(config=place, channels=list(channels)))
+    assert again == found
+    return {
+        name: ([write[2] for write in entry["writes"]], entry.get("seed", "none"))
+        for name, entry in found.items()
+    }
+
+
+class TestHistory:
+    def test_oldest_first_without_the_targets_own(self, saver: LastgoodSaver) -> None:
+        places = line(saver, [{}, {}, {}, {}])
+        assert history(saver, places[-1], "d") == {"d": ([[0], [1], [2]], "none")}
+        assert history(saver, places[0], "d") == {"d": ([], "none")}
+
+    def test_from_the_nearest_stored_value_on(self, saver: LastgoodSaver) -> None:
+        seed = _DeltaSnapshot(["s"])
+        places = line(saver, [{"d": ["old"]}, {"d": seed}, {"x": "y" * 5000}, {}, {}])
+        assert history(saver, places[-1], "d") == {"d": ([[1], [2], [3]], seed)}
+        assert history(saver, places[1], "d") == {"d": ([[0]], ["old"])}
+
+    def test_of_several_channels(self, saver: LastgoodSaver) -> None:
+        places = line(saver, [{"other": 7}, {"d": _DeltaSnapshot([])}, {}])
+        assert history(saver, places[-1], "d", "other", "none") == {
+            "d": ([[1]], _DeltaSnapshot([])),
+            "other": ([0, 1], 7),
+            "none": ([], "none"),
+        }
+        assert saver.get_delta_channel_history(config=places[-1], channels=[]) == {}
+
+    def test_only_along_its_own_line(self, saver: LastgoodSaver) -> None:
+        places = line(saver, [{}, {}])
+        left = line(saver, [{}, {}], parent=places[0])
+        assert history(saver, left[-1], "d") == {"d": ([[0], [0]], "none")}
+        assert history(saver, places[-1], "d") == {"d": ([[0]], "none")}
+
+    def test_over_many_ancestors(self, saver: LastgoodSaver) -> None:
+        places = line(saver, [{} for _ in range(130)])
+        found = saver.get_delta_channel_history(config=places[-1], channels=["d"])
+        assert [write[2] for write in found["d"]["writes"]] == [[n] for n in range(129)]
+
+    def test_a_revision_counts_once(self, saver: LastgoodSaver) -> None:
+        first, made = put(saver, {"a": 1})
+        saver.put_writes(first, [("d", [0])], "task")
+        put(saver, {}, checkpoint={**made, "channel_values": {"a": 2}})
+        after, _ = put(saver, {}, parent=first)
+        assert history(saver, after, "d") == {"d": ([[0]], "none")}
+
+    def test_ids_that_run_backwards(self, saver: LastgoodSaver) -> None:
+        parent = None
+        for number in (9, 5, 1):
+            made = {**checkpoint({}), "id": f"00000000-0000-6000-8000-00000000000{number}"}
+            parent, _ = put(saver, {}, checkpoint=made, parent=parent)
+            saver.put_writes(parent, [("d", [number])], "task")
+        assert history(saver, parent, "d") == {"d": ([[9], [5]], "none")}
+
+
+def graph(saver: LastgoodSaver, frequency: int = 7) -> Any:
+    class State(TypedDict, total=False):
+        log: Annotated[list[str], DeltaChannel(joined, list, snapshot_frequency=frequency)]
+        n: int
+
+    def node(state: State) -> State:
+        return {"log": [f"n{state.get('n', 0)}"], "n": state.get("n", 0) + 1}
+
+    made = StateGraph(State)
+    made.add_node("node", node)
+    made.add_edge(START, "node")
+    return made.compile(checkpointer=saver)
+
+
+def talk(app: Any, turns: int, where: Any, run: str | None = None, first: int = 0) -> None:
+    for number in range(first, first + turns):
+        options = {**where, "metadata": {"run_id": run}} if run else where
+        app.invoke({"log": [f"in{number}"]}, options, durability="sync")
+
+
+@pytest.mark.scenario("S75")
+class TestGraphs:
+    def test_every_checkpoint_can_be_read(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        talk(app, 20, config())
+        places = list(app.get_state_history(config()))
+        longest = places[0].values["log"]
+        assert len(longest) == 40
+        for place in places:
+            assert place.values["log"] == longest[: len(place.values["log"])]
+
+    def test_a_fork_has_its_own_history(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        talk(app, 6, config())
+        whole = app.get_state(config()).values["log"]
+        middle = list(app.get_state_history(config()))[9]
+        fork = app.update_state(middle.config, {"log": ["fork"]})
+        assert app.get_state(fork).values["log"] == [*middle.values["log"], "fork"]
+        talk(app, 2, config(), first=50)
+        after = app.get_state(config()).values["log"]
+        assert after[: len(middle.values["log"]) + 1] == [*middle.values["log"], "fork"]
+        assert [entry for entry in after if entry.startswith("in")][-2:] == ["in50", "in51"]
+        assert whole[: len(middle.values["log"])] == middle.values["log"]
+
+    @pytest.mark.scenario("S35")
+    @pytest.mark.parametrize("turns", [2, 3, 5, 11])
+    def test_prune_keeps_what_the_head_needs(self, saver: LastgoodSaver, turns: int) -> None:
+        app = graph(saver)
+        talk(app, turns, config())
+        before = app.get_state(config()).values
+        saver.prune(["t"])
+        assert len(list(saver.list(config()))) == 1
+        other = graph(LastgoodSaver(saver.client))
+        assert other.get_state(config()).values == before
+        head = other.get_state(config()).config
+        history(saver, head, "log")
+        talk(other, 3, config(), first=100)
+        after = other.get_state(config()).values["log"]
+        assert after[: len(before["log"])] == before["log"]
+        assert [entry for entry in after if entry.startswith("in")][-3:] == [
+            "in100",
+            "in101",
+            "in102",
+        ]
+        saver.prune(["t"])
+        saver.prune(["t"])
+        assert graph(LastgoodSaver(saver.client)).get_state(config()).values["log"] == after
+        assert saver.client.blocking.verify(data=True).clean  # type: ignore[union-attr]
+
+    def test_a_run_that_is_deleted_leaves_the_others_whole(self, saver: LastgoodSaver) -> None:
+        app = graph(saver, frequency=4)
+        for number in range(6):
+            talk(app, 1, config(), run=f"run {number}", first=number)
+        before = {
+            place.config["configurable"]["checkpoint_id"]: place.values
+            for place in app.get_state_history(config())
+        }
+        saver.delete_for_runs(["run 1", "run 3", "run 4"])
+        other = graph(LastgoodSaver(saver.client), frequency=4)
+        after = {
+            place.config["configurable"]["checkpoint_id"]: place.values
+            for place in other.get_state_history(config())
+        }
+        assert 0 < len(after) < len(before)
+        assert after == {id: before[id] for id in after}
+        saver.prune(["t"])
+        assert other.get_state(config()).values == next(iter(after.values()))
+        assert saver.client.blocking.verify(data=True).clean  # type: ignore[union-attr]
+
+    def test_a_copy_can_be_read_and_goes_on(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        talk(app, 5, config())
+        saver.prune(["t"])
+        talk(app, 5, config(), first=5)
+        saver.copy_thread("t", "copy")
+        expected = [place.values for place in app.get_state_history(config())]
+        saver.delete_thread("t")
+        assert [place.values for place in app.get_state_history(config("copy"))] == expected
+        talk(app, 1, config("copy"))
+        assert len(app.get_state(config("copy")).values["log"]) == len(expected[0]["log"]) + 2
+
+    def test_exit_mode(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        for number in range(5):
+            app.invoke({"log": [f"in{number}"]}, config(), durability="exit")
+        found = graph(LastgoodSaver(saver.client)).get_state(config()).values["log"]
+        assert [entry for entry in found if entry.startswith("in")] == [f"in{n}" for n in range(5)]

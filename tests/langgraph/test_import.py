@@ -1,0 +1,218 @@
+"""Bringing data over from LangGraph's own savers and from checkpnt, by the command."""
+
+import asyncio
+import json
+import operator
+import sqlite3
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
+
+from lastgood import BlockingClient
+from lastgood.adapters.importing import Count
+from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.adapters.langgraph.migrating import bring_over
+from lastgood.adapters.langgraph.sources import SqliteSource
+from lastgood.adapters.langgraph.stock import StockSerde
+from lastgood.cli import main
+from tests.langgraph.states import Order
+
+
+class State(TypedDict, total=False):
+    messages: Annotated[list[Any], add_messages]
+    log: Annotated[list[str], operator.add]
+
+
+def graph() -> StateGraph[Any, Any, Any, Any]:
+    def answer(state: State) -> State:
+        text = f"answer {len(state['messages'])} " + "x" * 500
+        return {"messages": [AIMessage(text)], "log": ["answer"]}
+
+    def ask(_: State) -> State:
+        return {"log": [interrupt("sure?")]}
+
+    inner = StateGraph(State)
+    inner.add_node("ask", ask)
+    inner.add_edge(START, "ask")
+    made = StateGraph(State)
+    made.add_node("answer", answer)
+    made.add_node("inner", inner.compile())
+    made.add_edge(START, "answer")
+    made.add_edge("answer", "inner")
+    return made
+
+
+def config(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+@pytest.fixture
+def stock(tmp_path: Path) -> Path:
+    path = tmp_path / "stock.db"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        app = graph().compile(checkpointer=saver)
+        for thread in ("one", "two"):
+            for turn in range(8):
+                app.invoke({"messages": [HumanMessage(f"turn {turn}")]}, config(thread))
+                if turn < 7:
+                    app.invoke(Command(resume=f"yes {turn}"), config(thread))
+    return path
+
+
+def contents(saver: Any) -> list[Any]:
+    found = []
+    for each in saver.list(None):
+        configurable = each.config["configurable"]
+        place = tuple(configurable[key] for key in ("thread_id", "checkpoint_ns", "checkpoint_id"))
+        parent = each.parent_config and each.parent_config["configurable"]["checkpoint_id"]
+        found.append((place, parent, each.checkpoint, each.metadata, each.pending_writes))
+    return sorted(found, key=lambda entry: entry[0])
+
+
+def test_everything_comes_over(stock: Path, tmp_path: Path, capsys: Any) -> None:
+    target = tmp_path / "ours.db"
+    assert main(["import", "langgraph-sqlite", str(stock), "--store", str(target)]) == 0
+    assert "2 threads" in capsys.readouterr().out
+    with SqliteSaver.from_conn_string(str(stock)) as theirs:
+        expected = contents(theirs)
+    ours = LastgoodSaver.from_sqlite(str(target))
+    found = contents(ours)
+    assert [entry[:2] for entry in found] == [entry[:2] for entry in expected]
+    for mine, other in zip(found, expected, strict=True):
+        assert mine[2] == other[2]
+        assert mine[3] == other[3]
+        assert mine[4] == other[4]
+
+
+def test_the_graph_goes_on_with_the_same_result(stock: Path, tmp_path: Path) -> None:
+    target = str(tmp_path / "ours.db")
+    main(["import", "langgraph-sqlite", str(stock), "--store", target])
+    results = []
+    with SqliteSaver.from_conn_string(str(stock)) as theirs:
+        for saver in (theirs, LastgoodSaver.from_sqlite(target)):
+            app = graph().compile(checkpointer=saver)
+            assert app.get_state(config("one")).interrupts[0].value == "sure?"
+            app.invoke(Command(resume="yes"), config("one"))
+            app.invoke({"messages": [HumanMessage("more")]}, config("one"))
+            found = app.get_state(config("one")).values
+            results.append(([message.content for message in found["messages"]], found["log"]))
+    assert results[0] == results[1]
+
+
+def test_a_dry_run_says_how_much_smaller(stock: Path, tmp_path: Path, capsys: Any) -> None:
+    target = tmp_path / "ours.db"
+    words = ["import", "langgraph-sqlite", str(stock), "--store", str(target), "--dry-run"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["threads"] == 2
+    assert 0 < told["bytes_after"] < told["bytes_before"]
+    assert main(words) == 0
+    assert "would become" in capsys.readouterr().out
+    assert not target.exists()
+
+
+def test_an_interrupted_import_is_begun_again(stock: Path, tmp_path: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(count: Count) -> None:
+        if count.seen == 17:
+            raise Stop
+
+    client = BlockingClient.sqlite(tmp_path / "ours.db")
+    source = SqliteSource(stock, StockSerde())
+    with pytest.raises(Stop):
+        bring_over(client, source, stop)
+    done = bring_over(client, source)
+    assert (done.skipped, done.seen) == (17, done.of)
+    again = bring_over(client, source)
+    assert (again.checkpoints, again.skipped) == (0, done.of)
+    with SqliteSaver.from_conn_string(str(stock)) as theirs:
+        assert contents(LastgoodSaver(client)) == contents(theirs)
+    source.close()
+
+
+def test_a_class_that_is_not_allowed_is_named(tmp_path: Path, capsys: Any) -> None:
+    path, target = tmp_path / "stock.db", tmp_path / "ours.db"
+
+    class Typed(TypedDict):
+        basket: dict[str, Any]
+
+    made = StateGraph(Typed)
+    made.add_node("a", lambda state: {"basket": {"orders": [1, Order("x")]}})
+    made.add_edge(START, "a")
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        made.compile(checkpointer=saver).invoke({"basket": {}}, config("t"))
+    words = ["import", "langgraph-sqlite", str(path), "--store", str(target)]
+    assert main(words) == 4
+    told = capsys.readouterr().err
+    assert "basket.orders[1]" in told
+    assert "--allow tests.langgraph.states:Order" in told
+    assert main([*words, "--allow", "tests.langgraph.states:Order"]) == 0
+    app = made.compile(checkpointer=LastgoodSaver.from_sqlite(str(target)))
+    assert app.get_state(config("t")).values == {"basket": {"orders": [1, Order("x")]}}
+
+
+def test_what_is_no_such_file_is_refused(tmp_path: Path, capsys: Any) -> None:
+    target = ["--store", str(tmp_path / "ours.db")]
+    assert main(["import", "langgraph-sqlite", str(tmp_path / "none.db"), *target]) == 3
+    empty = tmp_path / "empty.db"
+    sqlite3.connect(empty).execute("CREATE TABLE t (x)")
+    assert main(["import", "langgraph-sqlite", str(empty), *target]) == 4
+    assert main(["import", "langgraph-sqlite", str(empty), "--allow", "x", *target]) == 2
+    assert main(["import", "langgraph-postgres", "host=/nowhere", *target]) == 4
+    assert "password" not in capsys.readouterr().err
+
+
+def test_a_foreign_file_says_how(stock: Path, capsys: Any) -> None:
+    assert main(["threads", "--store", str(stock)]) == 4
+    assert f"lastgood import langgraph-sqlite {stock}" in capsys.readouterr().err
+
+
+class TestCheckpnt:
+    @pytest.fixture
+    def theirs(self, tmp_path: Path) -> Path:
+        from checkpnt.backends.sqlite import SQLiteBackend
+        from checkpnt.schemas.checkpoint import CheckpointBuilder, Framework
+
+        path = tmp_path / "theirs.db"
+
+        async def fill() -> None:
+            backend = SQLiteBackend(str(path))
+            parent = None
+            for number in range(5):
+                builder = CheckpointBuilder("agent", Framework.LANGGRAPH).session("run-1")
+                builder.step(number, name=f"step {number}").execution_state({"n": [number] * 50})
+                builder.context({"total": number})
+                if number in (2, 3):
+                    builder.parent(parent)
+                parent = await backend.save(builder.build())
+            await backend._db.close()
+
+        asyncio.run(fill())
+        return path
+
+    def test_comes_over(self, theirs: Path, tmp_path: Path, capsys: Any) -> None:
+        target = str(tmp_path / "ours.db")
+        assert main(["import", "checkpnt", str(theirs), "--store", target]) == 0
+        with BlockingClient.sqlite(target) as client:
+            found = client.timeline("agent", "run-1")
+            assert [each.state["n"][0] for each in found] == [4, 3, 2, 1, 0]
+            assert [each.agent_context for each in found] == [
+                {"total": n} for n in range(4, -1, -1)
+            ]
+            assert {each.branch for each in found} == {"main"}
+            rows = sqlite3.connect(theirs).execute(
+                "SELECT checkpoint_id, parent_id FROM checkpoints"
+            )
+            parents = dict(rows.fetchall())
+            assert {each.checkpoint_id for each in found} == set(parents)
+            assert all(parents[each.checkpoint_id] in (None, each.parent_id) for each in found)
+        assert main(["import", "checkpnt", str(theirs), "--store", target, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["skipped"] == 5

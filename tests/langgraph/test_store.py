@@ -1,0 +1,285 @@
+"""The cross-thread store: the interface of LangGraph, one set of semantics on all backends."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import (
+    GetOp,
+    InvalidNamespaceError,
+    ListNamespacesOp,
+    MatchCondition,
+    PutOp,
+    SearchOp,
+)
+
+from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
+from lastgood.client import Client
+from lastgood.testing.harness import BackendHarness, harness_for
+from lastgood.testing.suite import contract_schemes
+
+
+@pytest.fixture
+def store(client: Client) -> LastgoodStore:
+    return LastgoodStore(client)
+
+
+def keys(found: Any) -> list[str]:
+    return [item.key for item in found]
+
+
+class TestValues:
+    def test_come_back_in_both_colours(self, store: LastgoodStore) -> None:
+        store.put(("users", "1"), "name", {"v": 1})
+        found = store.get(("users", "1"), "name")
+        assert found is not None
+        assert (found.namespace, found.key, found.value) == (("users", "1"), "name", {"v": 1})
+        assert asyncio.run(store.aget(("users", "1"), "name")) == found
+        asyncio.run(store.aput(("users", "1"), "name", {"v": 2}))
+        again = store.get(("users", "1"), "name")
+        assert again is not None
+        assert again.value == {"v": 2}
+        assert again.created_at == found.created_at
+        assert found.updated_at <= again.updated_at <= datetime.now(UTC)
+        store.delete(("users", "1"), "name")
+        assert store.get(("users", "1"), "name") is None
+
+    def test_are_kept_as_they_are(self, store: LastgoodStore) -> None:
+        value = {
+            "nul": "a\x00b",
+            "surrogate": "\ud800",
+            "nan": float("inf"),
+            "big": 2**100,
+            "time": datetime(2026, 1, 2, tzinfo=UTC),
+            "tuple": (1, {2}),
+        }
+        store.put(("n",), "k\x00é", value)
+        found = store.get(("n",), "k\x00é")
+        assert found is not None
+        assert found.value == value
+        found.value["big"] = 0
+        assert store.get(("n",), "k\x00é").value == value  # type: ignore[union-attr]
+
+    def test_a_key_that_begins_like_another(self, store: LastgoodStore) -> None:
+        store.put(("n",), "ab", {"v": 1})
+        assert store.get(("n",), "a") is None
+        store.put(("n",), "a", {"v": 2})
+        assert store.get(("n",), "a").value == {"v": 2}  # type: ignore[union-attr]
+
+
+class TestBatches:
+    def test_read_first_and_write_then(self, store: LastgoodStore) -> None:
+        put = PutOp(("n",), "k", {"v": 1})
+        found = store.batch([put, GetOp(("n",), "k"), SearchOp(("n",)), ListNamespacesOp()])
+        assert found == [None, None, [], []]
+        assert store.get(("n",), "k") is not None
+
+    def test_the_last_write_wins(self, store: LastgoodStore) -> None:
+        puts = [PutOp(("n",), "k", {"v": n}) for n in range(3)]
+        gone = [PutOp(("n",), "gone", {"v": 1}), PutOp(("n",), "gone", None)]
+        store.batch([*puts, *gone])
+        assert store.get(("n",), "k").value == {"v": 2}  # type: ignore[union-attr]
+        assert store.get(("n",), "gone") is None
+
+    def test_labels_are_checked(self, store: LastgoodStore) -> None:
+        for namespace in [("a.b",), ("",), (1,)]:
+            with pytest.raises(InvalidNamespaceError):
+                store.batch([PutOp(namespace, "k", {"v": 1})])  # type: ignore[arg-type]
+        with pytest.raises(InvalidNamespaceError):
+            store.put((), "k", {})
+        with pytest.raises(InvalidNamespaceError):
+            store.put(("langgraph",), "k", {})
+
+
+class TestNamespaces:
+    NAMESPACES = (
+        ("tenant", "a"),
+        ("tenant", "ab"),
+        ("tenant", "a", "x"),
+        ("tenant", "b%", "x"),
+        ("ten\x1fant", "a"),
+        ("ten", "\x1eant"),
+    )
+
+    @pytest.fixture(autouse=True)
+    def fill(self, store: LastgoodStore) -> None:
+        for namespace in self.NAMESPACES:
+            store.put(namespace, "k", {"at": list(namespace)})
+
+    def test_are_apart(self, store: LastgoodStore) -> None:
+        for namespace in self.NAMESPACES:
+            found = store.get(namespace, "k")
+            assert found is not None
+            assert found.value == {"at": list(namespace)}
+
+    def test_a_prefix_is_of_whole_labels(self, store: LastgoodStore) -> None:
+        found = {item.namespace for item in store.search(("tenant", "a"))}
+        assert found == {("tenant", "a"), ("tenant", "a", "x")}
+        assert {item.namespace for item in store.search(("ten",))} == {("ten", "\x1eant")}
+        assert len(store.search((), limit=100)) == len(self.NAMESPACES)
+        assert store.search(("tenant", "%")) == []
+
+    def test_are_listed(self, store: LastgoodStore) -> None:
+        assert store.list_namespaces() == sorted(self.NAMESPACES)
+        assert store.list_namespaces(prefix=("tenant", "*", "x")) == [
+            ("tenant", "a", "x"),
+            ("tenant", "b%", "x"),
+        ]
+        assert store.list_namespaces(suffix=("x",), limit=1) == [("tenant", "a", "x")]
+        assert store.list_namespaces(prefix=("tenant",), max_depth=1) == [("tenant",)]
+        assert store.list_namespaces(offset=5) == sorted(self.NAMESPACES)[5:]
+        both = (MatchCondition("prefix", ("tenant",)), MatchCondition("suffix", ("*", "a")))
+        assert store.batch([ListNamespacesOp(match_conditions=both)]) == [[("tenant", "a")]]
+
+    def test_an_empty_one_is_gone(self, store: LastgoodStore) -> None:
+        for namespace in self.NAMESPACES[1:]:
+            store.delete(namespace, "k")
+        assert store.list_namespaces() == [("tenant", "a")]
+
+
+FILTERS: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "equal": ({"n": 10}, {"ten"}),
+    "true is not one": ({"flag": True}, {"ten"}),
+    "one is not true": ({"flag": 1}, {"nine"}),
+    "numbers as numbers": ({"n": {"$gt": 9}}, {"ten", "hundred"}),
+    "between": ({"n": {"$gte": 9, "$lt": 50}}, {"nine", "ten"}),
+    "text as text": ({"s": {"$gt": "b"}}, {"hundred"}),
+    "no order between types": ({"s": {"$gt": 1}}, set()),
+    "none is none": ({"absent": None}, {"nine", "ten", "hundred"}),
+    "not equal": ({"s": {"$ne": "b"}}, {"nine", "hundred"}),
+    "nested": ({"o": {"p": 1}}, {"nine"}),
+    "a list": ({"l": [1, 2]}, {"nine"}),
+    "a key is no path": ({"d.e": 1}, {"ten"}),
+    "no such path": ({"o.p": 1}, set()),
+    "a trick": ({"' OR 1=1 --": 1}, set()),
+}
+
+
+class TestSearches:
+    @pytest.mark.parametrize("name", FILTERS)
+    def test_by_value(self, store: LastgoodStore, name: str) -> None:
+        store.put(("n",), "nine", {"n": 9, "o": {"p": 1, "q": 2}, "l": [1, 2], "flag": 1})
+        store.put(("n",), "ten", {"n": 10, "s": "b", "d.e": 1, "flag": True})
+        store.put(("n",), "hundred", {"n": 100.5, "s": "c"})
+        wanted, expected = FILTERS[name]
+        assert set(keys(store.search(("n",), filter=wanted))) == expected
+
+    def test_an_unknown_operator_is_refused(self, store: LastgoodStore) -> None:
+        store.put(("n",), "k", {"n": 1})
+        with pytest.raises(ValueError, match=r"\$in"):
+            store.search(("n",), filter={"n": {"$in": [1]}})
+
+    def test_the_last_changed_comes_first(self, store: LastgoodStore) -> None:
+        for key in "abc":
+            store.put(("n",), key, {"v": 1})
+        store.put(("n",), "a", {"v": 2})
+        assert keys(store.search(("n",))) == ["a", "c", "b"]
+        assert keys(store.search(("n",), limit=1, offset=1)) == ["c"]
+
+    def test_more_than_a_page(self, store: LastgoodStore) -> None:
+        store.batch([PutOp(("n",), f"{n}", {"v": n}) for n in range(1100)])
+        assert len(store.search(("n",), limit=2000)) == 1100
+
+
+@pytest.fixture(params=contract_schemes())
+def harness(request: pytest.FixtureRequest, tmp_path: Any) -> BackendHarness:
+    return harness_for(request.param, tmp_path)
+
+
+class TestTime:
+    def _pass(self, harness: BackendHarness, minutes: float) -> None:
+        if not harness.turns_clock:
+            pytest.skip("this backend has a clock of its own")
+        harness.time.shift += minutes * 60
+
+    def test_is_over(self, harness: BackendHarness) -> None:
+        store = LastgoodStore(Client.on(harness.backend()))
+        store.put(("n",), "k", {"v": 1}, ttl=1)
+        store.put(("n",), "kept", {"v": 1})
+        assert store.supports_ttl
+        self._pass(harness, 2)
+        assert store.get(("n",), "k") is None
+        assert keys(store.search(("n",))) == ["kept"]
+        assert store.sweep_ttl() == 1
+        assert store.sweep_ttl() == 0
+
+    def test_begins_anew_when_read(self, harness: BackendHarness) -> None:
+        store = LastgoodStore(Client.on(harness.backend()), ttl={"default_ttl": 1.5})
+        store.put(("n",), "k", {"v": 1})
+        for _ in range(3):
+            self._pass(harness, 1)
+            found = store.get(("n",), "k")
+            assert found is not None
+            assert found.updated_at == found.created_at
+        self._pass(harness, 1)
+        assert store.get(("n",), "k", refresh_ttl=False) is not None
+        assert len(store.search(("n",), refresh_ttl=False)) == 1
+        self._pass(harness, 1)
+        assert store.get(("n",), "k") is None
+        assert store.list_namespaces() == []
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """As many of each letter as the text has."""
+    return [[float(text.count(letter)) for letter in "abc"] for text in texts]
+
+
+class TestMeaning:
+    @pytest.fixture(params=[True, False], ids=["numpy", "plain"])
+    def near(
+        self, client: Client, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> LastgoodStore:
+        if not request.param:
+            monkeypatch.setattr(vectors, "find_spec", lambda name: None)
+        index: Any = {"dims": 3, "embed": embed, "fields": ["text", "more[*]"]}
+        return LastgoodStore(client, index=index)
+
+    def test_orders_by_nearness(self, near: LastgoodStore) -> None:
+        near.put(("n",), "a", {"text": "aaa"})
+        near.put(("n",), "ab", {"text": "ab"})
+        near.put(("n",), "c", {"text": "c", "more": ["x", "aa"]})
+        near.put(("n",), "hidden", {"text": "aaa"}, index=False)
+        found = near.search(("n",), query="a")
+        assert keys(found)[:2] in (["a", "c"], ["c", "a"])
+        assert keys(found)[2:] == ["ab", "hidden"]
+        assert [item.score and round(item.score, 3) for item in found] == [1, 1, 0.707, None]
+        assert keys(near.search(("n",), query="a", filter={"text": "ab"})) == ["ab"]
+        again = asyncio.run(near.asearch(("n",), query="a"))
+        assert keys(again) == keys(found)
+
+    def test_follows_a_change(self, near: LastgoodStore) -> None:
+        near.put(("n",), "k", {"text": "a"})
+        near.put(("n",), "k", {"text": "b"})
+        assert near.search(("n",), query="a")[0].score == 0
+        near.put(("n",), "k", {"other": "b"}, index=["other"])
+        assert near.search(("n",), query="b")[0].score == 1
+        near.delete(("n",), "k")
+        assert near.search(("n",), query="b") == []
+
+
+def test_in_a_graph(saver: LastgoodSaver) -> None:
+    def remember(state: Any, runtime: Runtime[Any]) -> Any:
+        assert runtime.store is not None
+        runtime.store.put(("facts",), state["key"], {"seen": True})
+        return {"key": str(len(runtime.store.search(("facts",))))}
+
+    graph = StateGraph(dict)
+    graph.add_node("remember", remember)
+    graph.add_edge(START, "remember")
+    app = graph.compile(checkpointer=saver, store=LastgoodStore(saver.client))
+    app.invoke({"key": "a"}, {"configurable": {"thread_id": "1"}})
+    app.invoke({"key": "b"}, {"configurable": {"thread_id": "2"}})
+    assert set(keys(LastgoodStore(saver.client).search(("facts",)))) == {"a", "b"}
+
+
+def test_tenants_are_apart_and_threads_do_not_show(client: Client, tmp_path: Any) -> None:
+    path = str(tmp_path / "two.db")
+    ours = LastgoodStore.from_conn_string(path, tenant="A")
+    theirs = LastgoodStore.from_conn_string(path, tenant="B")
+    ours.put(("n",), "k", {"v": 1})
+    assert theirs.get(("n",), "k") is None
+    assert theirs.list_namespaces() == []
+    assert list(ours.client.blocking.threads()) == []  # type: ignore[union-attr]
