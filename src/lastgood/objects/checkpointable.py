@@ -47,7 +47,10 @@ class Checkpointable(Stateful):
         they are and takes a class of any name. A Checkpointable that is in its place already is
         loaded in place. Raises SchemaMigrationError, and whatever is raised, nothing has changed.
         """
-        load([copy.deepcopy(dict(state))], [self], strict=strict, own=self)
+        # Not `dict(state)` first: a state may lead back to itself.
+        copied = copy.deepcopy(state)
+        own = copied if type(copied) is dict else dict(copied)
+        load([own], [self], strict=strict, own=self)
 
     def clone(self) -> Self:
         """A copy of this object and of the Checkpointables in it, by way of their state.

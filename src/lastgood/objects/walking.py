@@ -72,13 +72,15 @@ def parts_of(value: Any) -> Iterable[object]:
     return value if is_row else held_by(value).values()
 
 
-def is_settled(value: Any) -> bool:
+def is_settled(value: Any, around: tuple[int, ...] = ()) -> bool:
     """Whether nobody can change a value, nor anything in it, so that sharing it means nothing."""
     sort = sort_of(type(value))
     if sort is Sort.ATOM:
         return True
     fixed = isinstance(value, tuple) or (sort is Sort.RECORD and _is_frozen(type(value)))
-    return fixed and all(map(is_settled, parts_of(value)))
+    if not fixed or id(value) in around:
+        return False
+    return all(is_settled(part, (*around, id(value))) for part in parts_of(value))
 
 
 def _is_frozen(cls: type) -> bool:

@@ -82,7 +82,7 @@ def woven(root: Stateful, *, marked: bool = False) -> Woven:
     gives is taken as a state, whatever is in it.
     """
     if overrides(root, "state_dict"):
-        state: State = dict(root.state_dict())
+        state = root.state_dict()
         found = survey([state])._replace(reserved=[])
     else:
         state, found = signed(root, captured(root)), survey([root])
