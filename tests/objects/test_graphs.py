@@ -126,13 +126,13 @@ def test_edits_of_any_kind_are_rolled_back(name: str, agent: Agent, data: st.Dat
         for node in nodes_in(agent).values()
         if isinstance(node, Agent | Slotted)
     }
-    with pytest.raises(Failed), MANAGERS[name].rollback_context("edits", agent):
+    with pytest.raises(Failed), MANAGERS[name].rollback_context("edits", agent):  # noqa: PT012
         for _ in range(data.draw(st.integers(1, 6))):
             edit(data.draw, agent)
         raise Failed
     assert_same_graph(before, agent)
-    after = {key: node for key, node in nodes_in(agent).items() if isinstance(node, Agent | Slotted)}
-    assert after.keys() == objects.keys()
+    found = nodes_in(agent).items()
+    assert {key for key, node in found if isinstance(node, Agent | Slotted)} == objects.keys()
     for node, private in objects.values():
         assert (getattr(node, "_client", None) or getattr(node, "_lock", None)) is private
 
@@ -143,7 +143,7 @@ def test_several_agents_are_rolled_back_together(agents: list[Agent], data: st.D
     for agent in agents:
         agent.partner = data.draw(parts(agents))
     before = copy.deepcopy(agents)
-    with pytest.raises(Failed), MANAGERS["json"].rollback_context("team", *agents):
+    with pytest.raises(Failed), MANAGERS["json"].rollback_context("team", *agents):  # noqa: PT012
         for agent in agents:
             edit(data.draw, agent)
             setattr(agent, data.draw(st.sampled_from(NAMES)), data.draw(ATOMS))

@@ -36,7 +36,6 @@ QUICK_START = """
 
     # 2. Save state
     state = agent.state_dict()
-    # → {"memory": ["hello", "world"], "config": {}, "call_count": 2, "__version__": "1.0", "__class__": "MyAgent"}
 
     # 3. Restore to new instance
     new_agent = MyAgent()
@@ -261,9 +260,7 @@ def test_decorator(page: Page) -> None:
 
 
 @with_each_backend
-def test_diff_with_an_agent(
-    page: Page, backend: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_diff_with_an_agent(page: Page, backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     page.run(QUICK_START, backend, "agent.call_count = 5; manager.save('my_key', agent)")
     page.run("agent.call_count = 10", DIFF_WITH_AGENT)
     expected = {"added": {}, "removed": {}, "changed": {"call_count": (5, 10)}}

@@ -24,7 +24,7 @@ from lastgood.codec.levels import closed, opened, split_values
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
 from lastgood.codec.native import ROW
 from lastgood.codec.opaque import Opaque, name_places, noticing
-from lastgood.codec.records import cached_names, is_record, slots_of
+from lastgood.codec.records import blank_record, cached_names, is_record, slots_of
 from lastgood.codec.registry import Registry, register
 from lastgood.model import Loss
 
@@ -64,6 +64,7 @@ __all__ = [
     "Registry",
     "Shape",
     "array_header",
+    "blank_record",
     "cached_names",
     "closed",
     "is_record",

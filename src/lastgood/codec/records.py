@@ -253,6 +253,14 @@ def is_record(cls: type) -> bool:
     return plan_for(cls, "") is not None
 
 
+def blank_record(cls: type) -> object:
+    """A record without stored fields; TypeError for a class that is none."""
+    plan = plan_for(cls, "")
+    if plan is None:
+        raise TypeError(f"objects of {cls.__qualname__} cannot be made without its constructor")
+    return plan.make([""], {})
+
+
 def _descends(module: str, name: str) -> Callable[[type], bool]:
     def recognises(cls: type) -> bool:
         base = namespace(sys.modules.get(module)).get(name)

@@ -177,7 +177,7 @@ class _Binder:
         if name is None or name in names or self.strict is False:
             return
         raise SchemaMigrationError(
-            f"this is the state of a {name}, and it was to be loaded into a "
+            f"this is the state of class {name}, and it was to be loaded into class "
             f"{type(value).__name__}.",
             hint="Load it into a class of that name or one derived from it, or strict=False.",
         )

@@ -7,6 +7,7 @@ the properties that `_checkpoint_fields` names.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from functools import lru_cache
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from lastgood.codec import cached_names, slots_of
+from lastgood.codec import blank_record, cached_names, slots_of
 from lastgood.errors import SchemaMigrationError
 from lastgood.objects.states import State, is_word
 
@@ -211,14 +212,28 @@ def _remove(value: Any, name: str) -> None:
 
 def blank(cls: type) -> Any:
     """An object of a class without any field; its constructor does not run."""
-    made: Any = object.__new__(cls)
+    try:
+        made: Any = object.__new__(cls)
+    except TypeError:  # a msgspec.Struct, or an abstract class
+        return blank_record(cls)
     layout = layout_of(cls)
     if layout.is_pydantic:
         allows = made.model_config.get("extra") == "allow"
         layout.slots[_EXTRA].__set__(made, {} if allows else None)
         layout.slots[_FIELDS_SET].__set__(made, set())
-        layout.slots[_PRIVATE].__set__(made, None)
+        layout.slots[_PRIVATE].__set__(made, _plain_privates(made.__private_attributes__))
     return made
+
+
+def _plain_privates(declared: Mapping[str, Any]) -> State | None:
+    """The private attributes of a pydantic model that have a default which no code makes."""
+    found = {
+        name: copy.deepcopy(attribute.default)
+        for name, attribute in declared.items()
+        if attribute.default_factory is None
+        and type(attribute.default).__name__ != "PydanticUndefinedType"
+    }
+    return found if declared else None
 
 
 def made_like(value: Any) -> Any:
