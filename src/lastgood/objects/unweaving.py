@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from lastgood.objects.reshaping import refilled
-from lastgood.objects.states import SHARED, State
-from lastgood.objects.walking import reaches
+from lastgood.objects.states import SHARED, State, escaped, is_reserved
+from lastgood.objects.walking import Level, reaches, reserved_in
 from lastgood.objects.weaving import Shared
 
 
@@ -20,7 +20,16 @@ def graph_of(state: State) -> State:
     table = state.pop(SHARED, None)
     if table is not None:
         _Unweaver(state, table).fill()
-    return state
+        return state
+    return {name: _as_data(part) for name, part in state.items()}
+
+
+def _as_data(value: Any, _step: object = None) -> Any:
+    """A part of a plain state, in which no dict means an object."""
+    if not reaches(value, reserved_in):
+        return value
+    made = refilled(value, _as_data)
+    return escaped(made) if is_reserved(value) else made
 
 
 class _Unweaver:
@@ -50,5 +59,5 @@ class _Unweaver:
         return self.ready[number]
 
 
-def _has_shared(level: list[Any]) -> bool:
-    return Shared in set(map(type, level))
+def _has_shared(level: Level) -> bool:
+    return Shared in level.kinds

@@ -87,14 +87,24 @@ def _is_frozen(cls: type) -> bool:
     return bool(getattr(getattr(cls, "__dataclass_params__", None), "frozen", False))
 
 
+_identity: Callable[[object], int] = object.__hash__
+"""One number for each object, like `id`; but those are multiples of 16 and fill a set badly."""
+
+
 class Level(NamedTuple):
     """What is reached in so many steps: for the first time, and once more."""
 
     fresh: list[Any]
     again: list[Any]
+    kinds: frozenset[type]
+    """The types among them."""
 
 
-def levels(roots: Iterable[object], below: Callable[[list[Any]], list[object]]) -> Iterator[Level]:
+Below = Callable[[Level], Iterable[object]]
+"""What is held by the values of a level."""
+
+
+def levels(roots: Iterable[object], below: Below) -> Iterator[Level]:
     """What is reached from some values, step by step, atoms left out.
 
     As long as nothing is reached twice, one set of ids is filled and its size compared: states are
@@ -103,52 +113,54 @@ def levels(roots: Iterable[object], below: Callable[[list[Any]], list[object]]) 
     seen: set[int] = set()
     past: list[list[object]] = []
     count, tree = 0, True
-    found = _without_atoms(roots)
+    found, kinds = _without_atoms(roots)
     while found:
         if tree:
             count += len(found)
-            seen.update(map(id, found))
+            seen.update(map(_identity, found))
             tree = len(seen) == count
             if not tree:
-                seen = {id(value) for level in past for value in level}
-        level = Level(found, []) if tree else _parted(found, seen)
+                seen = {_identity(value) for level in past for value in level}
+        level = Level(found, [], kinds) if tree else _parted(found, seen, kinds)
         past.append(level.fresh)
         yield level
-        found = _without_atoms(below(level.fresh))
+        found, kinds = _without_atoms(below(level))
 
 
-def _without_atoms(values: Iterable[object]) -> list[object]:
+def _without_atoms(values: Iterable[object]) -> tuple[list[object], frozenset[type]]:
     found = [value for value in values if type(value) not in ATOMS]
-    more = {cls for cls in set(map(type, found)) if sort_of(cls) is Sort.ATOM}
-    return [value for value in found if type(value) not in more] if more else found
+    kinds = frozenset(map(type, found))
+    more = {cls for cls in kinds if sort_of(cls) is Sort.ATOM}
+    if more:
+        return [value for value in found if type(value) not in more], kinds - more
+    return found, kinds
 
 
-def _parted(found: list[object], seen: set[int]) -> Level:
-    level = Level([], [])
+def _parted(found: list[object], seen: set[int], kinds: frozenset[type]) -> Level:
+    level = Level([], [], kinds)
     for value in found:
-        (level.again if id(value) in seen else level.fresh).append(value)
-        seen.add(id(value))
+        (level.again if _identity(value) in seen else level.fresh).append(value)
+        seen.add(_identity(value))
     return level
 
 
-def inside(level: list[Any]) -> list[object]:
+def inside(level: Level) -> list[object]:
     """What containers and records hold; objects are not looked into.
 
     The interpreter's own enumeration takes half the time of a loop over values and elements.
     """
-    others = [value for value in level if type(value) not in CONTAINERS]
-    if not others:
-        return gc.get_referents(*level)
-    held = gc.get_referents(*(value for value in level if type(value) in CONTAINERS))
-    for value in others:
+    if level.kinds <= CONTAINERS:
+        return gc.get_referents(*level.fresh)
+    held = gc.get_referents(*(value for value in level.fresh if type(value) in CONTAINERS))
+    for value in level.fresh:
         if sort_of(type(value)) is Sort.RECORD:
             held.extend(parts_of(value))
     return held
 
 
-def inside_states(level: list[Any]) -> list[object]:
+def inside_states(level: Level) -> list[object]:
     """The same, without looking into the dicts that stand for objects."""
-    return inside([value for value in level if not is_reserved(value)])
+    return inside(level._replace(fresh=[v for v in level.fresh if not is_reserved(v)]))
 
 
 class Survey(NamedTuple):
@@ -156,11 +168,6 @@ class Survey(NamedTuple):
 
     objects: list[Stateful]
     shared: list[Any]
-    reserved: list[dict[Any, Any]]
-
-    def special(self) -> frozenset[int]:
-        """The ids of what cannot be stored as it stands."""
-        return frozenset(map(id, [*self.objects, *self.shared, *self.reserved]))
 
 
 def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
@@ -168,28 +175,33 @@ def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
 
     An object whose class brings its own `state_dict` is not looked into, unless it is `own`.
     """
-    found = Survey([], [], [])
+    found = Survey([], [])
     shared: dict[int, object] = {}
     for level in levels(roots, partial(_inside_objects, own)):
         shared.update((id(value), value) for value in level.again if not is_settled(value))
-        found.objects.extend(_objects_in(level.fresh))
-        found.reserved.extend(reserved_in(level.fresh))
+        found.objects.extend(_objects_in(level))
     found.shared.extend(shared.values())
     return found
 
 
-def _objects_in(level: list[Any]) -> list[Stateful]:
-    if not any(issubclass(cls, Stateful) for cls in set(map(type, level))):
+def _objects_in(level: Level) -> list[Stateful]:
+    if not any(issubclass(cls, Stateful) for cls in level.kinds):
         return []
-    return [value for value in level if isinstance(value, Stateful)]
+    return [value for value in level.fresh if isinstance(value, Stateful)]
 
 
-def reserved_in(level: list[Any]) -> list[dict[Any, Any]]:
+def reserved_below(roots: Iterable[object], own: Stateful | None = None) -> list[dict[Any, Any]]:
+    """The dicts of users that could be taken for an object, wherever `survey` looks."""
+    seen = levels(roots, partial(_inside_objects, own))
+    return [value for level in seen for value in reserved_in(level)]
+
+
+def reserved_in(level: Level) -> list[dict[Any, Any]]:
     """The dicts that have our key."""
-    return [value for value in level if type(value) is dict and CLASS in value]
+    return [value for value in level.fresh if type(value) is dict and CLASS in value]
 
 
-def _inside_objects(own: Stateful | None, level: list[Any]) -> list[object]:
+def _inside_objects(own: Stateful | None, level: Level) -> list[object]:
     held = inside(level)
     for value in _objects_in(level):
         if value is own or not overrides(value, "state_dict"):
@@ -197,10 +209,6 @@ def _inside_objects(own: Stateful | None, level: list[Any]) -> list[object]:
     return held
 
 
-def reaches(
-    value: object,
-    special: Callable[[list[Any]], object],
-    below: Callable[[list[Any]], list[object]] = inside,
-) -> bool:
+def reaches(value: object, special: Callable[[Level], object], below: Below = inside) -> bool:
     """Whether something special is found in one of the levels below a value, or is that value."""
-    return any(special(level.fresh) for level in levels([value], below))
+    return any(special(level) for level in levels([value], below))

@@ -2,7 +2,8 @@
 
 A graph of objects may share parts and lead back to itself. The caller's copy does the same, in
 plain dicts. What is stored is a tree: everything that is reached twice stands once under
-`__shared__`, and a `Shared` with its number in each of its places; number 0 is the state itself.
+`__shared__`, and a `Shared` with its number in each of its places; number 0 is the state itself. A
+state without `__shared__` is plain: nothing in it is an object, whatever it looks like.
 Must not know stores. Invariant: what is not special is never copied for the store, so that a save
 of a large plain state costs one look through it.
 """
@@ -19,7 +20,15 @@ from lastgood.errors import SerializationError
 from lastgood.objects.fields import Stateful, captured, overrides
 from lastgood.objects.reshaping import reshaped
 from lastgood.objects.states import AGENTS, CLASS, OBJECT, SHARED, VERSION, State, escaped
-from lastgood.objects.walking import Sort, Survey, reaches, sort_of, survey
+from lastgood.objects.walking import (
+    Level,
+    Sort,
+    Survey,
+    reaches,
+    reserved_below,
+    sort_of,
+    survey,
+)
 
 LEAVE_OUT = "Begin the name of the field with an underscore, or name it in _checkpoint_skip()."
 
@@ -40,8 +49,9 @@ def signed(value: Stateful, fields: State) -> State:
 def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
     """The state of an object as plain dicts of its own: nothing in it is shared with the object."""
     found = survey([value], own=value)
+    reserved = reserved_below([value], own=value)
     shells: dict[int, Any] = {id(each): {} for each in found.objects}
-    inner = {id(each): dict.fromkeys(each) for each in found.reserved}
+    inner = {id(each): dict.fromkeys(each) for each in reserved}
     memo = {**shells, **{key: escaped(shell) for key, shell in inner.items()}}
     for each in found.objects:
         own = each is value or not overrides(each, "state_dict")
@@ -49,7 +59,7 @@ def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
         shells[id(each)].update(_copied(each, fields, memo) if own else fields)
     for number, each in enumerate(marked):
         shells[id(each)][OBJECT] = number
-    for data in found.reserved:
+    for data in reserved:
         inner[id(data)].update({key: copy.deepcopy(part, memo) for key, part in data.items()})
     return shells[id(value)]  # type: ignore[no-any-return]
 
@@ -83,28 +93,29 @@ def woven(root: Stateful, *, marked: bool = False) -> Woven:
     """
     if overrides(root, "state_dict"):
         state = root.state_dict()
-        found = survey([state])._replace(reserved=[])
-    else:
-        state, found = signed(root, captured(root)), survey([root])
-    if found.shared or found.reserved or any(each is not root for each in found.objects):
-        state = _Weaver(found, marked).tree(root, state)
+        found = survey([state])
+        return Woven(_Weaver(found, [], marked).tree(None, state), found.objects)
+    state, found = signed(root, captured(root)), survey([root])
+    if found.shared or len(found.objects) > 1:
+        state = _Weaver(found, reserved_below([root]), marked).tree(root, state)
     return Woven(state, found.objects)
 
 
 def woven_together(roots: Sequence[Stateful], *, marked: bool = False) -> Woven:
     """The states of several objects as one tree, with what they share among them."""
     found = survey(roots)
-    return Woven(_Weaver(found, marked).tree(None, {AGENTS: list(roots)}), found.objects)
+    weaver = _Weaver(found, reserved_below(roots), marked)
+    return Woven(weaver.tree(None, {AGENTS: list(roots)}), found.objects)
 
 
 class _Weaver:
     """One graph on its way to becoming a tree."""
 
-    def __init__(self, found: Survey, marked: bool) -> None:
+    def __init__(self, found: Survey, reserved: list[dict[Any, Any]], marked: bool) -> None:
         self.shared = found.shared
         self.numbers: dict[int, int] = {}
-        self.special = found.special()
-        self.reserved = frozenset(map(id, found.reserved))
+        self.special = frozenset(map(id, [*found.objects, *found.shared, *reserved]))
+        self.reserved = frozenset(map(id, reserved))
         marks = enumerate(found.objects if marked else ())
         self.marks = {id(value): number for number, value in marks}
 
@@ -136,8 +147,8 @@ class _Weaver:
         made = reshaped(value, self.value)
         return escaped(made) if id(value) in self.reserved else made
 
-    def _is_special(self, level: list[Any]) -> bool:
-        return not self.special.isdisjoint(map(id, level))
+    def _is_special(self, level: Level) -> bool:
+        return not self.special.isdisjoint(map(id, level.fresh))
 
     def state(self, value: Stateful) -> State:
         """The state of an object."""

@@ -68,7 +68,7 @@ async def old_states_are_migrated(store: Store) -> None:
     register_migration("Scored", from_version="2.0", fn=_doubled)
     old = {"points": 1, "__version__": "1.0", "__class__": "Scored"}
     await client.save("object", session_id="s", execution_state=old)
-    inside = {"w": [old], "__version__": "1.0", "__class__": "Agent"}
+    inside = {"w": [old], "__version__": "1.0", "__class__": "Agent", "__shared__": {}}
     await client.save("object", session_id="inside", execution_state=inside)
     for _ in range(2):
         assert manager.load("s", Scored()).score == 20
