@@ -87,7 +87,7 @@ class _Plan:
                 self.manager.save(key, agent)  # a cancelled task may not get to await anything
                 raise
             if self._is_due(key):
-                await self.manager.save_async(key, agent)
+                await self.manager._keeper.save_async(key, agent)
             return result
 
         return call

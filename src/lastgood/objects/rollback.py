@@ -1,6 +1,6 @@
 """`rollback_context`: objects that get their state back if a block raises.
 
-Owns when to save and when to bring back; the manager does both. Invariant: the exception goes on,
+Owns when to save and when to bring back; a keeper does both. Invariant: the exception goes on,
 whatever it is, and of nested blocks each brings back what it saved itself.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from lastgood.objects.checkpointable import Checkpointable
 from lastgood.objects.fields import Stateful
 
 
@@ -20,18 +19,18 @@ class Kept(NamedTuple):
     objects: Sequence[Stateful]
 
 
-class Keeper(Protocol):
-    """What a block asks of a manager."""
+class Keeps(Protocol):
+    """What a block asks of the store."""
 
-    def keep(self, key: str, agents: Sequence[Checkpointable]) -> Kept: ...
-    async def keep_async(self, key: str, agents: Sequence[Checkpointable]) -> Kept: ...
-    def bring_back(self, key: str, agents: Sequence[Checkpointable], kept: Kept) -> None: ...
+    def keep(self, key: str, agents: Sequence[Stateful]) -> Kept: ...
+    async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept: ...
+    def bring_back(self, key: str, agents: Sequence[Stateful], kept: Kept) -> None: ...
 
 
 class Rollback:
     """A block that can be entered with `with` and `async with`, more than once."""
 
-    def __init__(self, keeper: Keeper, key: str, agents: tuple[Checkpointable, ...]) -> None:
+    def __init__(self, keeper: Keeps, key: str, agents: tuple[Stateful, ...]) -> None:
         self._keeper = keeper
         self._key = key
         self._agents = agents

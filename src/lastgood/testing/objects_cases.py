@@ -196,7 +196,7 @@ async def writers_at_once_lose_nothing(store: Store) -> None:
     async def save(number: int) -> str:
         agent = Agent()
         agent.call_count = number
-        return await manager.save_async("s", agent)
+        return await manager._keeper.save_async("s", agent)
 
     ids = await store.together([lambda n=n: save(n) for n in range(8)])  # type: ignore[misc]
     assert {entry["id"] for entry in manager.history("s")} == set(ids)
