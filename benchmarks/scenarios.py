@@ -113,6 +113,14 @@ def constant(scale: float) -> Scenario:
     return Scenario({"documents": documents, "counter": 0}, deltas)
 
 
+def agent(scale: float) -> Scenario:
+    """W10: an object with a megabyte of messages, of which one field changes."""
+    messages = [each for added in conversation(sized(800, scale)) for each in added]
+    steps = range(1, sized(100, scale) + 1)
+    deltas: list[Delta] = [[["set", "turn", number]] for number in steps]
+    return Scenario({"messages": messages, "turn": 0}, deltas)
+
+
 def window(scale: float) -> Scenario:
     """W6: a sliding window with an edit in its middle; now and then a summary of the oldest."""
     rng = random.Random(4)

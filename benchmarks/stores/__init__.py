@@ -1,6 +1,6 @@
 """The stores under measurement by name, for each shape of work."""
 
-from benchmarks.stores.bare import Floor, JsonRows, PickleFiles, RelaxedFloor
+from benchmarks.stores.bare import Floor, JsonFiles, JsonRows, PickleFiles, RelaxedFloor
 from benchmarks.stores.checkpnt import CheckpntSteps, CheckpntThreads, CheckpntWriters
 from benchmarks.stores.dbos import DbosSteps
 from benchmarks.stores.interface import Lines, Steps, Threads, Writers
@@ -22,6 +22,7 @@ from benchmarks.stores.lastgood import (
     RelaxedAppend,
     RelaxedSave,
 )
+from benchmarks.stores.objects import LastgoodManager
 
 STEPS: dict[str, type[Steps]] = {
     "floor": Floor,
@@ -35,7 +36,9 @@ STEPS: dict[str, type[Steps]] = {
     "langgraph-delta": LanggraphDelta,
     "checkpnt": CheckpntSteps,
     "dbos": DbosSteps,
+    "json-files": JsonFiles,
     "json-rows": JsonRows,
+    "lastgood-manager": LastgoodManager,
     "pickle-files": PickleFiles,
 }
 LINES: dict[str, type[Lines]] = {
@@ -62,6 +65,7 @@ DESCRIPTIONS = {
     "lastgood-append": "Lastgood with the change named by the caller: `run.append`",
     "lastgood-save-relaxed": '`run.save` with `durability="relaxed"`: synchronous=NORMAL',
     "lastgood-append-relaxed": '`run.append` with `durability="relaxed"`: synchronous=NORMAL',
+    "lastgood-manager": "the door for objects: `CheckpointManager.save` of an agent, on SQLite",
     "lastgood-diff": "`client.diff` of two checkpoints",
     "lastgood-restore-both": "what a comparison by hand begins with: `client.restore` of both",
     "langgraph-sqlite": "LangGraph's SqliteSaver, default channels: the whole state per `put`",
@@ -74,6 +78,7 @@ DESCRIPTIONS = {
     " share a connection, so that one task's commit also commits what others have begun",
     "dbos": "DBOS on SQLite, in SQLite's own journal mode: a workflow whose steps return the"
     " messages that they add; the state is put together from the recorded steps",
+    "json-files": "a file per step with the whole state as JSON, written like pickle-files",
     "json-rows": "the loop of the tutorials: a row per step with the whole state as JSON, in"
     " SQLite's own journal mode",
     "pickle-files": "a file per step with the whole state: written beside, synced, renamed,"

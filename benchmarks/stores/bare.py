@@ -5,6 +5,7 @@ import os
 import pickle
 import sqlite3
 from pathlib import Path
+from typing import IO
 
 from benchmarks.data import State
 from benchmarks.scenarios import Delta, apply
@@ -100,6 +101,8 @@ class JsonRows(Steps):
 class PickleFiles(Steps):
     """A file per step with the whole state as a pickle: written beside, synced, renamed."""
 
+    suffix = ".pickle"
+
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._step = 0
@@ -111,20 +114,28 @@ class PickleFiles(Steps):
 
     def step(self, state: State, delta: Delta) -> str:  # noqa: ARG002
         self._step += 1
-        name = f"{self._step:06d}.pickle"
+        name = f"{self._step:06d}{self.suffix}"
         beside = self.path / "new"
         with beside.open("wb") as file:
-            pickle.dump(state, file, protocol=5)
+            self.dump(state, file)
             file.flush()
             os.fsync(file.fileno())
         beside.rename(self.path / name)
         os.fsync(self._directory)
         return name
 
+    def dump(self, state: State, file: IO[bytes]) -> None:
+        """Write a state."""
+        pickle.dump(state, file, protocol=5)
+
+    def load(self, data: bytes) -> State:
+        """Read one."""
+        state: State = pickle.loads(data)
+        return state
+
     def restore(self, mark: str | None = None) -> State:
         name = mark or max(path.name for path in self.path.iterdir())
-        state: State = pickle.loads((self.path / name).read_bytes())
-        return state
+        return self.load((self.path / name).read_bytes())
 
     def size(self) -> int:
         return sum(path.stat().st_size for path in self.path.iterdir())
@@ -134,3 +145,16 @@ class PickleFiles(Steps):
 
     def close(self) -> None:
         os.close(self._directory)
+
+
+class JsonFiles(PickleFiles):
+    """The same as JSON."""
+
+    suffix = ".json"
+
+    def dump(self, state: State, file: IO[bytes]) -> None:
+        file.write(json.dumps(state).encode())
+
+    def load(self, data: bytes) -> State:
+        state: State = json.loads(data)
+        return state

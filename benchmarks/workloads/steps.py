@@ -1,4 +1,4 @@
-"""One thread, saved at every step: W1, W1b, W2, W6, W7 and W9.
+"""One thread, saved at every step: W1, W1b, W2, W6, W7, W9 and W10.
 
 Times are those of the saves alone. Bytes at rest are all files after closing. `new_bytes` is what
 the steps brought, once, as compact msgpack: no store can keep every step in less without
@@ -150,6 +150,7 @@ COLUMNS = {
     "middle_ms": "middle ms",
 }
 SAVE, APPEND, SAVER = "lastgood-save", "lastgood-append", "langgraph-sqlite"
+MANAGER = "lastgood-manager"
 
 
 def _own_growth(store: str) -> tuple[Share, Share]:
@@ -227,6 +228,13 @@ WORKLOADS = {
         COLUMNS,
         _own_growth(SAVE),
         once=frozenset({SAVER}),
+    ),
+    "w10": Workload(
+        "W10 an agent object with 1 MB of messages, one field changes per step; 100 steps",
+        (MANAGER, "json-files", "pickle-files"),
+        partial(run_steps, scenarios.agent),
+        COLUMNS,
+        (Within("last_p50_ms", MANAGER, "json-files", 0.2),),
     ),
     "w9": Workload(
         "W9 LangChain messages and a pydantic model: 300 steps of two messages",

@@ -63,6 +63,12 @@ SECTIONS = (
     Section("Checkpoints", "", None, "Checkpoint Header CheckpointBuilder Framework Loss Gap Page"),
     Section("Threads and branches", "", None, "ThreadInfo BranchInfo Move"),
     Section("Differences and searches", "", None, "Diff Change Blame Bisection"),
+    Section(
+        "Objects",
+        "See [checkpoint objects](../how-to/objects.md).",
+        None,
+        "Checkpointable CheckpointManager checkpoint register_migration",
+    ),
     Section("Reports", "", None, "Report Problem Stats Size"),
     Section(
         "Your own classes",

@@ -15,13 +15,16 @@ from lastgood.errors import (
     IncompatibleCheckpointError,
     LastgoodError,
     RunStateError,
+    SchemaMigrationError,
     SerializationError,
     StaleWriterError,
     StorageError,
     StorageFullError,
     ThreadDeletedError,
     TransientStorageError,
+    WrongKeyError,
 )
+from lastgood.migrations import register_migration
 from lastgood.model import (
     Bisection,
     Blame,
@@ -33,6 +36,7 @@ from lastgood.model import (
     Page,
     ThreadInfo,
 )
+from lastgood.objects import Checkpointable, CheckpointManager, checkpoint
 from lastgood.reports import Problem, Report, Size, Stats
 from lastgood.runs import Run
 
@@ -51,7 +55,9 @@ __all__ = [
     "CheckpointConflictError",
     "CheckpointExpiredError",
     "CheckpointIntegrityError",
+    "CheckpointManager",
     "CheckpointNotFoundError",
+    "Checkpointable",
     "Client",
     "Diff",
     "Framework",
@@ -67,6 +73,7 @@ __all__ = [
     "Report",
     "Run",
     "RunStateError",
+    "SchemaMigrationError",
     "SerializationError",
     "Size",
     "StaleWriterError",
@@ -76,6 +83,9 @@ __all__ = [
     "ThreadDeletedError",
     "ThreadInfo",
     "TransientStorageError",
+    "WrongKeyError",
     "__version__",
+    "checkpoint",
     "register",
+    "register_migration",
 ]

@@ -8,7 +8,9 @@
     |- ThreadDeletedError                      stop: the thread was deleted under this writer
     |- RunStateError                           open the run: it is not inside its block
     |- SerializationError (TypeError)          fix the state: a value in it cannot be kept
+    |- SchemaMigrationError                    write a migration: the class has changed since
     |- IncompatibleCheckpointError             upgrade, or import: the format is not ours
+    |- WrongKeyError                           give the key that it was signed with
     |- CheckpointIntegrityError                restore another: stored bytes are damaged
     `- StorageError                            look at the store
        |- TransientStorageError                  try again later: it is busy
@@ -92,10 +94,22 @@ class SerializationError(LastgoodError, TypeError):
         self.path = path
 
 
+class SchemaMigrationError(LastgoodError):
+    """A stored state does not fit the class it is loaded into, and no migration leads there."""
+
+    code = "schema_migration"
+
+
 class IncompatibleCheckpointError(LastgoodError):
     """The store or the checkpoint has a format that this version does not read."""
 
     code = "incompatible"
+
+
+class WrongKeyError(LastgoodError):
+    """What is stored was signed with another key than the one at hand; it was not read."""
+
+    code = "wrong_key"
 
 
 class CheckpointIntegrityError(LastgoodError):

@@ -24,6 +24,7 @@ from lastgood.codec.levels import closed, opened, split_values
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
 from lastgood.codec.native import ROW
 from lastgood.codec.opaque import Opaque, name_places, noticing
+from lastgood.codec.records import blank_record, cached_names, is_record, slots_of
 from lastgood.codec.registry import Registry, register
 from lastgood.model import Loss
 
@@ -63,7 +64,10 @@ __all__ = [
     "Registry",
     "Shape",
     "array_header",
+    "blank_record",
+    "cached_names",
     "closed",
+    "is_record",
     "is_token",
     "keyed_by_text",
     "map_header",
@@ -73,6 +77,7 @@ __all__ = [
     "opened",
     "register",
     "skip",
+    "slots_of",
     "split_values",
     "unpaired",
 ]

@@ -68,9 +68,9 @@ class StatePlan:
         _new(cls)  # TypeError here, and not in the middle of a restore
         self._cls = cls
         self._head = packed_once([label])
-        self._slots = dict(_slots(cls))
+        self._slots = dict(slots_of(cls))
         self._has_dict = cls.__dictoffset__ != 0
-        self._cached = _cached_names(cls)
+        self._cached = cached_names(cls)
         self._defaults = _defaults(cls)
         self._probe = _probe(self._defaults)
         self._bare = self._has_dict and not self._slots and not self._cached
@@ -125,12 +125,12 @@ class PydanticPlan:
 
     def __init__(self, cls: type, label: str) -> None:
         _new(cls)
-        slots = dict(_slots(cls))
+        slots = dict(slots_of(cls))
         self._cls = cls
         self._label = label
         self._closed = _heads([label])
         self._open = _heads([label, None, {}, None])
-        self._cached = _cached_names(cls)
+        self._cached = cached_names(cls)
         self._defaults = _pydantic_defaults(attribute(cls, "__pydantic_fields__") or {})
         self._probe = _probe(self._defaults)
         self._set_fields_set = slots["__pydantic_fields_set__"].__set__
@@ -189,7 +189,7 @@ class StructPlan:
         self._cls = cls
         self._head = packed_once([label])
         self._names: tuple[str, ...] = type.__getattribute__(cls, "__struct_fields__")
-        self._slots = dict(_slots(cls))
+        self._slots = dict(slots_of(cls))
         self._defaults = _struct_defaults(cls, self._names)
         self._blank = _silenced(cls) if attribute(cls, "__post_init__") else cls
 
@@ -248,6 +248,19 @@ def plan_for(cls: type, label: str) -> Plan | None:
     return None
 
 
+def is_record(cls: type) -> bool:
+    """Whether objects of a class are stored as their fields, under its name."""
+    return plan_for(cls, "") is not None
+
+
+def blank_record(cls: type) -> object:
+    """A record without stored fields; TypeError for a class that is none."""
+    plan = plan_for(cls, "")
+    if plan is None:
+        raise TypeError(f"objects of {cls.__qualname__} cannot be made without its constructor")
+    return plan.make([""], {})
+
+
 def _descends(module: str, name: str) -> Callable[[type], bool]:
     def recognises(cls: type) -> bool:
         base = namespace(sys.modules.get(module)).get(name)
@@ -274,14 +287,16 @@ _SORTS: tuple[tuple[Callable[[type], bool], Callable[[type, str], Plan]], ...] =
 )
 
 
-def _slots(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
+def slots_of(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
+    """Every slot that the objects of a class have, by its name."""
     for ancestor in reversed(ancestry(cls)):
         for name, item in namespace(ancestor).items():
             if type(item) is MemberDescriptorType:
                 yield name, item
 
 
-def _cached_names(cls: type) -> frozenset[str]:
+def cached_names(cls: type) -> frozenset[str]:
+    """The names of its `cached_property`s, whose values are made anew when they are missing."""
     found = (namespace(ancestor).items() for ancestor in ancestry(cls))
     return frozenset(
         name for items in found for name, item in items if type(item) is functools.cached_property

@@ -22,7 +22,7 @@ from lastgood.codec.atoms import ATOMS
 from lastgood.codec.containers import CONTAINERS
 from lastgood.codec.kinds import Family, Kind, Number, Refused, Unresolved
 from lastgood.codec.labels import find, imported, label_of
-from lastgood.codec.records import Fields, Plan, plan_for
+from lastgood.codec.records import Fields, Plan, is_record, plan_for
 
 C = TypeVar("C", bound=type)
 Encode = Callable[[Any], object]
@@ -194,7 +194,7 @@ def _made_elsewhere(body: object) -> object:
 
 
 def _is_data(cls: type | None) -> bool:
-    return cls is not None and (isinstance(cls, enum.EnumType) or plan_for(cls, "") is not None)
+    return cls is not None and (isinstance(cls, enum.EnumType) or is_record(cls))
 
 
 def _member_key(member: Any) -> object:

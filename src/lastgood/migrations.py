@@ -1,0 +1,93 @@
+"""Migrations: functions that bring a stored state from one version of its class to the next.
+
+Owns the registry of the process and the choice of the next step. Must not know objects or stores.
+Invariant: a chain ends at the version that was asked for, or in an error that names the step which
+is missing; it never goes in circles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from lastgood.errors import SchemaMigrationError
+
+State = dict[str, Any]
+Migration = Callable[[State], State]
+
+
+class _Step(NamedTuple):
+    to_version: str | None
+    fn: Migration
+
+
+_STEPS: dict[str, dict[str, _Step]] = {}
+
+
+def register_migration(
+    name: str, *, from_version: str, to_version: str | None = None, fn: Migration
+) -> None:
+    """Say how a state of the class `name` leaves a version: `fn(state)` returns the new state.
+
+    Without `to_version` it leads to the next version that has a migration of its own, or else to
+    the current one. Registering the same version again replaces the function.
+    """
+    if from_version == to_version:
+        raise ValueError(f"a migration of {name} leads from {from_version!r} to itself.")
+    _STEPS.setdefault(name, {})[from_version] = _Step(to_version, fn)
+
+
+class Hop(NamedTuple):
+    """One step of a chain."""
+
+    to_version: str
+    fn: Migration
+
+
+def chain(name: str, version: str, current: str) -> list[Hop]:
+    """The steps that lead a state of a class to its current version."""
+    steps = _STEPS.get(name, {})
+    found: list[Hop] = []
+    passed = {version}
+    while version != current:
+        step = steps.get(version)
+        if step is None:
+            raise _missing(name, version, current, steps)
+        version = step.to_version or _next(version, current, steps)
+        if version in passed:
+            raise SchemaMigrationError(
+                f"the migrations of {name} go in circles: {version} is reached twice.",
+                hint="Give them a to_version that leads on.",
+            )
+        passed.add(version)
+        found.append(Hop(version, step.fn))
+    return found
+
+
+def _next(version: str, current: str, steps: dict[str, _Step]) -> str:
+    later = [each for each in steps if _order(version) < _order(each) < _order(current)]
+    return min(later, key=_order, default=current)
+
+
+def _order(version: str) -> list[tuple[int, int, str]]:
+    """Numbers inside a version count as numbers: 1.10 comes after 1.9."""
+    parts = re.findall(r"\d+|[^\d.]+", version)
+    return [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
+
+
+def _missing(
+    name: str, version: str, current: str, steps: dict[str, _Step]
+) -> SchemaMigrationError:
+    known = ", ".join(sorted(steps, key=_order)) or "none"
+    if _order(version) > _order(current):
+        return SchemaMigrationError(
+            f"this state of {name} has version {version}, newer than the class, which has "
+            f"{current}.",
+            hint="Load it with the newer code, or register a migration back with to_version=.",
+        )
+    return SchemaMigrationError(
+        f"no migration of {name} leads from version {version} to {current}: the step from "
+        f"{version} is missing (registered: {known}).",
+        hint=f"register_migration({name!r}, from_version={version!r}, fn=...)",
+    )

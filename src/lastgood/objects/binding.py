@@ -1,0 +1,253 @@
+"""States to objects: everything is prepared first, then written, and undone if that fails.
+
+Owns which object a state goes into: the one that was given for it, the one in the same place of
+the target, or else a blank one of its class, which must derive from `Checkpointable` and be
+imported already. Must not know stores. Invariant: a load that fails changes nothing, and one that
+succeeds leaves each object with exactly the fields of its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lastgood.errors import SchemaMigrationError
+from lastgood.migrations import chain
+from lastgood.objects.fields import (
+    Backup,
+    Stateful,
+    attributes,
+    blank,
+    check_room,
+    overrides,
+    present,
+    write,
+)
+from lastgood.objects.reshaping import refilled
+from lastgood.objects.states import (
+    CLASS,
+    OBJECT,
+    VALUE,
+    VERSION,
+    State,
+    fields_in,
+    is_escaped,
+    is_reserved,
+    is_state,
+)
+from lastgood.objects.walking import MAPPINGS, Sort, inside_states, reaches, reserved_in, sort_of
+
+Strict = bool | None
+"""True: the fields must be the same; None: they become the same; False: those that the state lacks
+stay, and the class may have another name."""
+
+
+def load(
+    states: Sequence[State],
+    roots: Sequence[Stateful],
+    *,
+    strict: Strict = None,
+    marked: Sequence[Stateful] = (),
+    own: Stateful | None = None,
+) -> None:
+    """Fill objects with states, which are used up.
+
+    `marked` are the objects that marks mean. One whose class brings its own `load_state_dict` is
+    filled by that, unless it is `own`, whose method this is.
+    """
+    binder = _Binder(roots, strict, marked, own)
+    for state, root in zip(states, roots, strict=True):
+        binder.bind(state, root)
+    binder.prepare()
+    binder.write()
+
+
+def migrated(state: State, value: Stateful) -> State:
+    """The state, brought in place to the version of an object's class."""
+    name, version = state.get(CLASS), state.get(VERSION)
+    current = value._checkpoint_version()
+    if not isinstance(name, str) or version is None or version == current:
+        return state
+    for hop in chain(name, version, current):
+        made = _migrated_once(name, state, hop.fn)
+        if made is not state:
+            state.clear()
+            state.update(made)
+        state[VERSION] = hop.to_version
+        state.setdefault(CLASS, name)
+    return state
+
+
+def _migrated_once(name: str, state: State, fn: Any) -> State:
+    version = state[VERSION]
+    try:
+        made = fn(state)
+    except Exception as error:
+        raise SchemaMigrationError(
+            f"the migration of {name} from version {version} failed: {error!r}"
+        ) from error
+    if not isinstance(made, dict):
+        raise SchemaMigrationError(
+            f"the migration of {name} from version {version} returned {made!r:.40}.",
+            hint="Return the new state, a dict.",
+        )
+    return made
+
+
+class _Binder:
+    """Some states on their way into objects."""
+
+    def __init__(
+        self,
+        roots: Sequence[Stateful],
+        strict: Strict,
+        marked: Sequence[Stateful],
+        own: Stateful | None,
+    ) -> None:
+        self.strict = strict
+        self.marked = marked
+        self.own = own
+        self.pairs: list[tuple[State, Stateful]] = []
+        self.objects: dict[int, Stateful] = {}
+        self.taken = set(map(id, [*roots, *marked]))
+        self.seen: dict[int, Any] = {}
+        self.new: set[int] = set()
+
+    def bind(self, state: State, value: Stateful) -> None:
+        """Decide that a state goes into an object."""
+        self.objects[id(state)] = value
+        self.taken.add(id(value))
+        self.pairs.append((state, value))
+
+    def prepare(self) -> None:
+        """Turn what stands for objects into objects; nothing is written to any of them yet."""
+        for state, value in self.pairs:  # grows while it is walked through
+            if self._loads_itself(value):
+                continue
+            self._check_class(state, value)
+            migrated(state, value)
+            current = attributes(value)
+            for name, part in fields_in(state).items():
+                state[name] = self.value(part, current.get(name))
+            self._check_fields(state, value)
+
+    def _loads_itself(self, value: Stateful) -> bool:
+        return value is not self.own and overrides(value, "load_state_dict")
+
+    def value(self, value: Any, current: Any) -> Any:
+        """What comes into a place, given what stands there now."""
+        if is_state(value):
+            return self._object(value, current)
+        if is_escaped(value):
+            return self._parts(value[VALUE], current)
+        if is_reserved(value) or reaches(value, reserved_in, inside_states):
+            return self._parts(value, current)
+        return value
+
+    def _parts(self, value: Any, current: Any) -> Any:
+        if id(value) not in self.seen:
+            if not isinstance(value, tuple):
+                self.seen[id(value)] = value
+            made = refilled(value, lambda part, step: self.value(part, _part(current, step)))
+            self.seen.setdefault(id(value), made)
+        return self.seen[id(value)]
+
+    def _object(self, state: State, current: object) -> Stateful:
+        known = self.objects.get(id(state))
+        if known is not None:
+            return known
+        value = self._marked(state) or self._in_place(state, current)
+        if value is None:
+            value = blank(class_named(state[CLASS], near=self.pairs[0][1]))
+            self.new.add(id(value))
+        self.bind(state, value)
+        return value
+
+    def _marked(self, state: State) -> Stateful | None:
+        mark = state.get(OBJECT)
+        return self.marked[mark] if isinstance(mark, int) and self.marked else None
+
+    def _in_place(self, state: State, current: object) -> Stateful | None:
+        fits = isinstance(current, Stateful) and type(current).__name__ == state[CLASS]
+        return current if fits and id(current) not in self.taken else None  # type: ignore[return-value]
+
+    def _check_class(self, state: State, value: Stateful) -> None:
+        name = state.get(CLASS)
+        names = {cls.__name__ for cls in type(value).__mro__}
+        if name is None or name in names or self.strict is False:
+            return
+        raise SchemaMigrationError(
+            f"this is the state of class {name}, and it was to be loaded into class "
+            f"{type(value).__name__}.",
+            hint="Load it into a class of that name or one derived from it, or strict=False.",
+        )
+
+    def _check_fields(self, state: State, value: Stateful) -> None:
+        fields = fields_in(state)
+        check_room(value, fields)
+        if self.strict is True and id(value) not in self.new:
+            missing, unknown = present(value) - fields.keys(), fields.keys() - present(value)
+            if missing or unknown:
+                raise SchemaMigrationError(
+                    f"{type(value).__name__}: the state has no {sorted(missing) or 'less'}, and "
+                    f"the object has no {sorted(unknown) or 'less'} (strict=True).",
+                    hint="Register a migration, or leave strict out.",
+                )
+
+    def write(self) -> None:
+        """Write everything; if that fails, put everything back."""
+        backups = [Backup.of(value) for _, value in self.pairs]
+        try:
+            for state, value in self.pairs:
+                self._write_one(state, value)
+        except BaseException:
+            for backup in backups:
+                backup.put_back()
+            raise
+
+    def _write_one(self, state: State, value: Stateful) -> None:
+        if self._loads_itself(value):
+            how = {} if self.strict is None else {"strict": self.strict}
+            value.load_state_dict(state, **how)
+            return
+        fields = fields_in(state)
+        skipped = set(value._checkpoint_skip())
+        if self.strict is False:
+            held = attributes(value)
+            fields = {name: held[name] for name in present(value) if name in held} | fields
+        write(value, {name: item for name, item in fields.items() if name not in skipped})
+
+
+def _part(current: Any, step: object) -> Any:
+    """What stands at the same step of the target, if it has the like."""
+    if type(current) in MAPPINGS:
+        return current.get(step)
+    if isinstance(current, list | tuple) and isinstance(step, int):
+        return current[step] if step < len(current) else None
+    if sort_of(type(current)) is Sort.RECORD and isinstance(step, str):
+        return attributes(current).get(step)
+    return None
+
+
+def class_named(name: str, near: Stateful) -> type[Stateful]:
+    """The imported class that a stored name means; one beside its owner goes before others."""
+    found = [cls for cls in _descendants(Stateful) if cls.__name__ == name]
+    beside = [cls for cls in found if cls.__module__ == type(near).__module__]
+    newest = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in beside or found}
+    if len(newest) == 1:
+        return newest.popitem()[1]
+    if newest:
+        raise SchemaMigrationError(
+            f"the state holds a {name}, and there are several: {', '.join(sorted(newest))}.",
+            hint="Rename one, or let the target have an object of the right class in its place.",
+        )
+    raise SchemaMigrationError(
+        f"the state holds a {name}, and no class of that name that derives from Checkpointable is "
+        "imported here.",
+        hint="Import it before loading.",
+    )
+
+
+def _descendants(cls: type[Stateful]) -> list[type[Stateful]]:
+    own = cls.__subclasses__()
+    return [*own, *(below for each in own for below in _descendants(each))]

@@ -1,0 +1,108 @@
+"""`@checkpoint`: an object is saved after every so many calls of a function that works on it.
+
+Owns the counting and which argument is meant. Must not know how a save is done. Invariant: the
+function's result and its exceptions reach the caller unchanged.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import wraps
+from itertools import count
+from typing import Any, TypeVar
+
+from lastgood.objects.checkpointable import Checkpointable
+from lastgood.objects.manager import CheckpointManager
+
+F = TypeVar("F", bound=Callable[..., Any])
+KeyOf = Callable[..., str]
+
+
+def checkpoint(
+    manager: CheckpointManager,
+    key: str | KeyOf,
+    every: int = 1,
+    *,
+    on_exception: bool = False,
+) -> Callable[[F], F]:
+    """Save the first Checkpointable among the arguments after every `every`-th call.
+
+    For functions, methods and coroutine functions. `key` may be a function of the arguments; calls
+    are counted for each key, and only those that return. With `on_exception` the object is also
+    saved, as it is then, whenever the call raises.
+    """
+    if type(every) is not int or every < 1:
+        raise ValueError(f"every= must be a number of calls from 1 on, not {every!r}")
+    plan = _Plan(manager, key, every, on_exception)
+
+    def decorate(function: F) -> F:
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{function.__qualname__} is a generator: its call returns before its work is "
+                "done. Call manager.save() inside it."
+            )
+        make = plan.coroutine if inspect.iscoroutinefunction(function) else plan.function
+        return make(function)  # type: ignore[return-value]
+
+    return decorate
+
+
+class _Plan:
+    """When to save what, for one decorated function."""
+
+    def __init__(
+        self, manager: CheckpointManager, key: str | KeyOf, every: int, on_exception: bool
+    ) -> None:
+        self.manager = manager
+        self.key = key
+        self.every = every
+        self.caught: tuple[type[BaseException], ...] = (BaseException,) if on_exception else ()
+        # `next` of a counter is one step of the interpreter: threads do not lose a call.
+        self.calls: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
+
+    def function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            key, agent = self._meant(function, args, kwargs)
+            try:
+                result = function(*args, **kwargs)
+            except self.caught:
+                self.manager.save(key, agent)
+                raise
+            if self._is_due(key):
+                self.manager.save(key, agent)
+            return result
+
+        return call
+
+    def coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            key, agent = self._meant(function, args, kwargs)
+            try:
+                result = await function(*args, **kwargs)
+            except self.caught:
+                self.manager.save(key, agent)  # a cancelled task may not get to await anything
+                raise
+            if self._is_due(key):
+                await self.manager._keeper.save_async(key, agent)
+            return result
+
+        return call
+
+    def _is_due(self, key: str) -> bool:
+        return self.every == 1 or next(self.calls[key]) % self.every == 0
+
+    def _meant(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[str, Checkpointable]:
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Checkpointable):
+                key = self.key if isinstance(self.key, str) else self.key(*args, **kwargs)
+                return key, value
+        raise TypeError(
+            f"{function.__qualname__} was called without a Checkpointable, so there is nothing to "
+            "save. Pass one, or leave @checkpoint away."
+        )

@@ -1,0 +1,294 @@
+"""Which attributes of an object are its state, and how they are read and written.
+
+Owns the hooks that a class may override, and the raw access to `__dict__` and slots. Must not know
+how states are stored. Invariant: reading and writing run no code of the class but its hooks, and
+the properties that `_checkpoint_fields` names.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from types import MemberDescriptorType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from lastgood.codec import blank_record, cached_names, slots_of
+from lastgood.errors import SchemaMigrationError
+from lastgood.objects.states import State, is_word
+
+F = TypeVar("F", bound=Callable[..., object])
+_EXTRA = "__pydantic_extra__"
+_FIELDS_SET = "__pydantic_fields_set__"
+_PRIVATE = "__pydantic_private__"
+_OUR_METHODS: set[Callable[..., object]] = set()
+
+
+class Stateful:
+    """What a class may say about its state; the base of `Checkpointable`."""
+
+    __slots__ = ()
+
+    def _checkpoint_version(self) -> str:
+        """The version of the state's schema."""
+        return "1.0"
+
+    def _checkpoint_fields(self) -> Iterable[str]:
+        """The names of the attributes to keep: every one that does not begin with `_`."""
+        return public_names(self)
+
+    def _checkpoint_skip(self) -> Iterable[str]:
+        """The names of attributes to leave out all the same, such as locks and clients."""
+        return ()
+
+    if TYPE_CHECKING:
+
+        def state_dict(self) -> State: ...
+        def load_state_dict(
+            self, state: Mapping[str, Any], *, strict: bool | None = None
+        ) -> None: ...
+
+
+class Layout(NamedTuple):
+    """Where the objects of a class keep their attributes."""
+
+    slots: Mapping[str, MemberDescriptorType]
+    cached: frozenset[str]
+    has_dict: bool
+    is_pydantic: bool
+
+
+def _layout(cls: type) -> Layout:
+    slots = dict(slots_of(cls))
+    return Layout(slots, cached_names(cls), cls.__dictoffset__ != 0, _EXTRA in slots)
+
+
+layout_of: Callable[[type], Layout] = cast(Any, lru_cache(maxsize=1024)(_layout))
+"""The layout of a class, which does not change."""
+
+
+def ours(method: F) -> F:
+    """Mark a method as our own, so that one that replaces it is noticed."""
+    _OUR_METHODS.add(method)
+    return method
+
+
+def overrides(value: Stateful, method: str) -> bool:
+    """Whether a class brings its own version of one of our methods."""
+    return getattr(type(value), method) not in _OUR_METHODS
+
+
+def held_by(value: object) -> State:
+    """What stands in the slots and the `__dict__` of any object."""
+    layout = layout_of(type(value))
+    found = {}
+    for name, slot in layout.slots.items():
+        try:
+            found[name] = slot.__get__(value)
+        except AttributeError:
+            continue
+    if layout.has_dict:
+        found.update(value.__dict__)
+    return found
+
+
+def attributes(value: object) -> State:
+    """Every attribute that is set, private ones too."""
+    found = held_by(value)
+    if layout_of(type(value)).is_pydantic:
+        found.update(found.get(_EXTRA) or {})
+    return found
+
+
+def public_names(value: object) -> list[str]:
+    """The attributes that are set and do not begin with an underscore."""
+    layout = layout_of(type(value))
+    held = attributes(value) if layout.slots or not layout.has_dict else value.__dict__
+    cached = layout.cached
+    return [name for name in held if not name.startswith("_") and name not in cached]
+
+
+def scope(value: Stateful) -> list[str]:
+    """The names that are this object's state, present or not."""
+    skipped = set(value._checkpoint_skip())
+    names = dict.fromkeys(name for name in value._checkpoint_fields() if name not in skipped)
+    for name in filter(is_word, names):
+        raise ValueError(
+            f"{type(value).__name__}._checkpoint_fields() names {name!r}, and names that begin "
+            "with two underscores are ours. Keep it under another one."
+        )
+    return list(names)
+
+
+def captured(value: Stateful) -> State:
+    """The fields of an object as they are now, not copied."""
+    held = attributes(value)
+    return {name: held[name] if name in held else _named(value, name) for name in scope(value)}
+
+
+def _named(value: Stateful, name: str) -> object:
+    """A field that the class names and that is no plain attribute: a property, or a mistake."""
+    try:
+        return getattr(value, name)
+    except AttributeError:
+        near = difflib.get_close_matches(name, attributes(value), 1)
+        meant = f" Did you mean {near[0]!r}?" if near else " Set it before, or leave it out."
+        raise AttributeError(
+            f"{type(value).__name__}._checkpoint_fields() names {name!r}, which this object "
+            f"does not have.{meant}",
+            name=name,
+            obj=value,
+        ) from None
+
+
+def present(value: Stateful) -> set[str]:
+    """The names of the fields that an object has now."""
+    held = attributes(value)
+    return {name for name in scope(value) if name in held or hasattr(value, name)}
+
+
+def check_room(value: Stateful, fields: State) -> None:
+    """Raise SchemaMigrationError if an object has no place for one of the fields."""
+    layout = layout_of(type(value))
+    if layout.has_dict:
+        return
+    name = type(value).__name__
+    lost = [f for f in fields if f not in layout.slots and not _is_descriptor(value, f)]
+    if lost:
+        raise SchemaMigrationError(
+            f"{name} has no place for the stored field {', '.join(lost)}: it has slots alone.",
+            hint=f"Give it a slot, or remove the field with register_migration({name!r}, ...).",
+        )
+
+
+def write(value: Stateful, fields: State) -> None:
+    """Make the fields of an object exactly these; what is no field stays as it is."""
+    for name in present(value) - fields.keys():
+        _remove(value, name)
+    layout = layout_of(type(value))
+    plain = {}
+    for name, item in fields.items():
+        if name in layout.slots:
+            layout.slots[name].__set__(value, item)
+        elif _is_descriptor(value, name):
+            setattr(value, name, item)
+        else:
+            plain[name] = item
+    if layout.is_pydantic:
+        plain = _write_pydantic(value, layout, plain)
+    if plain:
+        value.__dict__.update(plain)
+
+
+def _is_descriptor(value: object, name: str) -> bool:
+    """Whether the class itself sees to an attribute, as a property does."""
+    return hasattr(getattr(type(value), name, None), "__set__")
+
+
+def _write_pydantic(value: Any, layout: Layout, fields: State) -> State:
+    """Put what the model does not declare among its extra fields; what is loaded counts as set."""
+    declared = type(value).__pydantic_fields__
+    extra = layout.slots[_EXTRA].__get__(value)
+    layout.slots[_FIELDS_SET].__get__(value).update(fields)
+    if extra is None:
+        return fields
+    extra.update({name: item for name, item in fields.items() if name not in declared})
+    return {name: item for name, item in fields.items() if name in declared}
+
+
+def _remove(value: Any, name: str) -> None:
+    layout = layout_of(type(value))
+    if name in layout.slots:
+        layout.slots[name].__delete__(value)
+    elif layout.has_dict and name in value.__dict__:
+        del value.__dict__[name]
+    elif layout.is_pydantic and name in (value.__pydantic_extra__ or ()):
+        del value.__pydantic_extra__[name]
+    if layout.is_pydantic:
+        value.__pydantic_fields_set__.discard(name)
+
+
+def blank(cls: type) -> Any:
+    """An object of a class without any field; its constructor does not run."""
+    try:
+        made: Any = object.__new__(cls)
+    except TypeError:  # a msgspec.Struct, or an abstract class
+        return blank_record(cls)
+    layout = layout_of(cls)
+    if layout.is_pydantic:
+        allows = made.model_config.get("extra") == "allow"
+        layout.slots[_EXTRA].__set__(made, {} if allows else None)
+        layout.slots[_FIELDS_SET].__set__(made, set())
+        layout.slots[_PRIVATE].__set__(made, _plain_privates(made.__private_attributes__))
+    return made
+
+
+def _plain_privates(declared: Mapping[str, Any]) -> State | None:
+    """The private attributes of a pydantic model that have a default which no code makes."""
+    found = {
+        name: copy.deepcopy(attribute.default)
+        for name, attribute in declared.items()
+        if attribute.default_factory is None
+        and type(attribute.default).__name__ != "PydanticUndefinedType"
+    }
+    return found if declared else None
+
+
+def made_like(value: Any) -> Any:
+    """Another object of the same class, ready to be filled: constructed if that needs nothing.
+
+    Otherwise what is no state is shared with the original.
+    """
+    cls = type(value)
+    try:
+        inspect.signature(cls).bind()
+    except (TypeError, ValueError):
+        return _sharing(value)
+    return cls()
+
+
+def _sharing(value: Stateful) -> Any:
+    made, layout, fields = blank(type(value)), layout_of(type(value)), set(scope(value))
+    for name, item in held_by(value).items():
+        if name == _PRIVATE:
+            layout.slots[name].__set__(made, item and dict(item))
+        elif name in layout.slots and name not in fields and name not in (_EXTRA, _FIELDS_SET):
+            layout.slots[name].__set__(made, item)
+        elif name not in layout.slots and name not in fields:
+            made.__dict__[name] = item
+    return made
+
+
+class Backup(NamedTuple):
+    """All attributes of an object at one moment, to be put back if a load fails."""
+
+    value: object
+    held: State
+    extra: State | None
+    fields_set: set[str] | None
+
+    @classmethod
+    def of(cls, value: object) -> Backup:
+        layout, held = layout_of(type(value)), attributes(value)
+        if not layout.is_pydantic:
+            return cls(value, held, None, None)
+        extra = held.get(_EXTRA)
+        return cls(value, held, None if extra is None else dict(extra), set(held[_FIELDS_SET]))
+
+    def put_back(self) -> None:
+        layout = layout_of(type(self.value))
+        own: dict[str, Any] = self.value.__dict__ if layout.has_dict else {}
+        own.clear()
+        for name, item in self.held.items():
+            if name in layout.slots:
+                layout.slots[name].__set__(self.value, item)
+            elif name not in (self.extra or ()):
+                own[name] = item
+        for name in layout.slots.keys() - self.held.keys():
+            if name in attributes(self.value):
+                layout.slots[name].__delete__(self.value)
+        if layout.is_pydantic:
+            layout.slots[_EXTRA].__set__(self.value, self.extra)
+            layout.slots[_FIELDS_SET].__set__(self.value, self.fields_set)

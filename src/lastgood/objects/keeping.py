@@ -1,0 +1,191 @@
+"""Between states and checkpoints: how a state of objects lies in the store, and is found there.
+
+Owns the lane, the format and the signing. Must not know which methods users call. Invariant: each
+state that is read is a graph of plain values that belongs to nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Literal
+
+from lastgood.client import BlockingClient
+from lastgood.errors import (
+    CheckpointNotFoundError,
+    IncompatibleCheckpointError,
+    SerializationError,
+)
+from lastgood.ids import check_name
+from lastgood.model import Header
+from lastgood.objects.binding import load
+from lastgood.objects.fields import Stateful
+from lastgood.objects.keys import Key, own_key
+from lastgood.objects.pickles import pickled, unpickled
+from lastgood.objects.rollback import Kept
+from lastgood.objects.states import AGENTS, PICKLE, State
+from lastgood.objects.unweaving import graph_of
+from lastgood.objects.weaving import LEAVE_OUT, Woven, woven, woven_together
+from lastgood.refs import Address
+
+Format = Literal["json", "pickle"]
+LANE = "object"
+"""The lane of a thread in which objects are kept; those of runs and saves are others."""
+PAGE = 200
+
+
+class Keeper:
+    """The states of objects in one store."""
+
+    def __init__(self, client: BlockingClient, fmt: Format, key: Key | None) -> None:
+        self.client = client
+        self.fmt = fmt
+        self._given = key
+
+    # writing, in both colours: the state is taken before anything suspends
+
+    def save(self, key: str, agent: Stateful) -> str:
+        """Keep the state of an object."""
+        with _explained():
+            return self.client.save(LANE, **self._saving(key, woven(agent)))
+
+    async def save_async(self, key: str, agent: Stateful) -> str:
+        """The same without blocking the event loop."""
+        with _explained():
+            return await self.client.aio.save(LANE, **self._saving(key, woven(agent)))
+
+    def keep(self, key: str, agents: Sequence[Stateful]) -> Kept:
+        """Save some objects so that the very same ones can be brought back."""
+        with _explained():
+            made = _marked(agents)
+            return Kept(self.client.save(LANE, **self._saving(key, made)), made.objects)
+
+    async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept:
+        """The same without blocking the event loop."""
+        with _explained():
+            made = _marked(agents)
+            saved = await self.client.aio.save(LANE, **self._saving(key, made))
+            return Kept(saved, made.objects)
+
+    def bring_back(self, key: str, agents: Sequence[Stateful], kept: Kept) -> None:
+        """Give objects the state that `keep` found."""
+        state = self.state(key, kept.checkpoint_id)
+        load(state.get(AGENTS, [state]), agents, marked=kept.objects)
+
+    # reading
+
+    def keys(self) -> list[str]:
+        """All keys, sorted."""
+        found: list[str] = []
+        after: str | None = None
+        while True:
+            page = self.client.threads(agent_id=LANE, sort="name", limit=PAGE, after=after)
+            found += [info.thread_id for info in page]
+            after = page.next
+            if after is None:
+                return sorted(found)
+
+    @cached_property
+    def _key(self) -> Key:
+        return self._given or own_key()
+
+    def _saving(self, key: str, made: Woven) -> dict[str, Any]:
+        check_name(key, "key")
+        state = pickled(made.state, self._key) if self.fmt == "pickle" else made.state
+        return {"session_id": key, "execution_state": state}
+
+    def state(self, key: str, checkpoint_id: str | None = None, nth: int | None = None) -> State:
+        """A stored state as a graph of plain values; each call gives one of its own."""
+        state = self._stored(key, checkpoint_id, nth)
+        if PICKLE not in state:
+            return graph_of(state)
+        if self.fmt != "pickle":
+            raise IncompatibleCheckpointError(
+                f'the key {key!r} was saved with fmt="pickle", which runs code when it is read.',
+                hint='If you trust it, open it with CheckpointManager(..., fmt="pickle").',
+            )
+        return graph_of(unpickled(state, self._key))
+
+    def _stored(self, key: str, checkpoint_id: str | None, nth: int | None) -> State:
+        check_name(key, "key")
+        if checkpoint_id is not None and nth is not None:
+            raise TypeError("give checkpoint_id= or nth=, not both.")
+        back = _count(nth)
+        ref = checkpoint_id or str(Address(key, LANE, "back", back))
+        try:
+            found = self.client.restore(ref)
+        except CheckpointNotFoundError as error:
+            raise self._not_found(key, checkpoint_id, back, error) from None
+        if (found.session_id, found.agent_id) != (key, LANE):
+            raise CheckpointNotFoundError(
+                f"checkpoint {checkpoint_id} belongs to {found.session_id!r}, not to the key "
+                f"{key!r}."
+            )
+        state: State = found.execution_state
+        return state
+
+    def _not_found(
+        self, key: str, checkpoint_id: str | None, back: int, error: CheckpointNotFoundError
+    ) -> CheckpointNotFoundError:
+        if checkpoint_id is not None:
+            return error
+        count = len(self.line(key, back + 1))
+        if count:
+            return CheckpointNotFoundError(
+                f"the key {key!r} has {count} checkpoints, and nth={back} was asked for.",
+                hint="nth counts back from 0, the newest.",
+            )
+        some = ", ".join(map(repr, self.keys()[:10])) or "none"
+        return CheckpointNotFoundError(
+            f"nothing is saved under the key {key!r} in {self.client.url}.",
+            hint=f"Keys that are there: {some}.",
+        )
+
+    def line(self, key: str, count: int) -> list[Header]:
+        """The newest checkpoint of a key and those that it follows."""
+        ref = str(Address(check_name(key, "key"), LANE, "head"))
+        found: list[Header] = []
+        after: str | None = None
+        while len(found) < count:
+            try:
+                page = self.client.walk(ref, limit=min(PAGE, count), after=after)
+            except CheckpointNotFoundError:
+                return found
+            found += [each for each in page if isinstance(each, Header)]
+            after = page.next
+            if after is None:
+                break
+        return found[:count]
+
+
+def _marked(agents: Sequence[Stateful]) -> Woven:
+    if len(agents) == 1:
+        return woven(agents[0], marked=True)
+    return woven_together(agents, marked=True)
+
+
+def _count(nth: int | None) -> int:
+    if nth is None:
+        return 0
+    if type(nth) is not int or nth < 0:
+        raise ValueError(f"nth= counts back from 0, the newest; it cannot be {nth!r}.")
+    return nth
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say what to do about a value that cannot be kept, in the words of this door."""
+    try:
+        yield
+    except SerializationError as error:
+        if error.hint == LEAVE_OUT:
+            raise
+        hint = f'{LEAVE_OUT} fmt="pickle" keeps objects of any class that pickle can.'
+        raise SerializationError(error.message, path=error.path, hint=hint) from None
+    except RecursionError:
+        raise SerializationError(
+            "the objects nest too deeply to be stored.",
+            path="state",
+            hint="Let them be reached by an id, through a dict, instead of through each other.",
+        ) from None

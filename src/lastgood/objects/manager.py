@@ -1,0 +1,191 @@
+"""Checkpoints of objects, under keys: a key is a thread, every save is a checkpoint of it.
+
+Stands on a blocking client and its backend; a history can be looked at, forked and rewound with
+the client and the command line like any other. Owns the words of this door (key, nth, fmt) and
+nothing that is stored. Invariant: what `load` leaves in an object is what `save` found there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeVar
+
+from lastgood import arguments, registry
+from lastgood.client import BlockingClient, Client
+from lastgood.errors import IncompatibleCheckpointError
+from lastgood.ids import check_name
+from lastgood.objects.binding import load, migrated
+from lastgood.objects.checkpointable import Checkpointable
+from lastgood.objects.differences import Differences, differences
+from lastgood.objects.keeping import Format, Keeper
+from lastgood.objects.keys import given_key
+from lastgood.objects.rollback import Rollback
+from lastgood.objects.states import AGENTS, State
+
+A = TypeVar("A", bound=Checkpointable)
+DIRECTORY = "./checkpoints"
+
+_BY_WORD: Mapping[str, Callable[[Any], BlockingClient]] = {
+    "memory": lambda _: BlockingClient.memory(),
+    "file": lambda path: BlockingClient.on(registry.make("files", directory=path or DIRECTORY)),
+    "sqlite": lambda path: BlockingClient.sqlite(path) if path else BlockingClient.sqlite(),
+}
+
+
+class CheckpointManager:
+    """Saves objects under keys and loads them back.
+
+    `backend` is "memory", "file" (readable JSON files below `path`), "sqlite", the address of a
+    store, or a client of either colour. Every save is kept: a key has a history. `fmt="pickle"` is
+    for objects of any class; it is signed with `key`, or with a key that is made once for this user
+    outside of the data. The methods block, and may be called inside a running event loop.
+    """
+
+    def __init__(
+        self,
+        backend: str | Client | BlockingClient = "memory",
+        path: str | os.PathLike[str] | None = None,
+        fmt: Format = "json",
+        *,
+        key: bytes | str | None = None,
+    ) -> None:
+        arguments.one_of(fmt, ("json", "pickle"), "fmt")
+        if key is not None and fmt != "pickle":
+            raise ValueError('key= signs pickles: it goes with fmt="pickle".')
+        given = None if key is None else given_key(key)
+        self._owns = isinstance(backend, str)
+        self._keeper = Keeper(_opened(backend, path), fmt, given)
+
+    @property
+    def client(self) -> BlockingClient:
+        """The client below, for everything else: log, blame, fork, rewind, verify."""
+        return self._keeper.client
+
+    def __repr__(self) -> str:
+        return f"<CheckpointManager {self.client.url} fmt={self._keeper.fmt!r}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store, unless it belongs to the client that was passed in."""
+        if self._owns:
+            self.client.close()
+
+    def save(self, key: str, agent: Checkpointable) -> str:
+        """Keep the state of an object as the newest one of a key; returns the checkpoint's id.
+
+        Costs what changed since the last save. Raises SerializationError with the path of a
+        value that cannot be kept; nothing is written then.
+        """
+        return self._keeper.save(key, _checked(agent))
+
+    def load(
+        self,
+        key: str,
+        agent: A,
+        *,
+        checkpoint_id: str | None = None,
+        nth: int | None = None,
+        strict: bool | None = None,
+    ) -> A:
+        """Give an object the newest state of a key, or the one named; returns the object.
+
+        `nth` counts back as `history` does, 0 is the newest. `strict` is that of
+        `load_state_dict`. Raises CheckpointNotFoundError, which is a KeyError, if the key has
+        none, and SchemaMigrationError if it does not fit; whatever is raised, the object is as it
+        was.
+        """
+        state = self._keeper.state(key, checkpoint_id, nth)
+        load([_of_one(key, state)], [_checked(agent)], strict=strict)
+        return agent
+
+    def list_keys(self) -> list[str]:
+        """All keys, sorted."""
+        return self._keeper.keys()
+
+    def history(self, key: str, n: int = 50) -> list[dict[str, Any]]:
+        """The last `n` checkpoints of a key, newest first, as `{"id": ..., "ts": seconds}`."""
+        arguments.limit(n)
+        return [
+            {"id": header.checkpoint_id, "ts": header.created_at.timestamp()}
+            for header in self._keeper.line(key, n)
+        ]
+
+    def diff(
+        self,
+        key: str,
+        *,
+        agent: Checkpointable | None = None,
+        checkpoint_id_a: str | None = None,
+        checkpoint_id_b: str | None = None,
+    ) -> Differences:
+        """What changed, by field: from a checkpoint to an object, or from one to another.
+
+        The checkpoint that is not named is the newest of the key. An older state is migrated
+        before it is compared with an object.
+        """
+        if agent is None and checkpoint_id_a is None:
+            raise TypeError("diff(key, ...) needs agent= or checkpoint_id_a=.")
+        if agent is not None and checkpoint_id_b is not None:
+            raise TypeError("diff(key, agent=) compares with one checkpoint: checkpoint_id_a=.")
+        old = _of_one(key, self._keeper.state(key, checkpoint_id_a))
+        if agent is not None:
+            return differences(migrated(old, _checked(agent)), agent.state_dict())
+        return differences(old, _of_one(key, self._keeper.state(key, checkpoint_id_b)))
+
+    def rollback_context(self, key: str, *agents: Checkpointable) -> Rollback:
+        """Save now, and give the objects this state back if the block raises; it goes on raising.
+
+        Works with `with` and `async with`, nests, and takes any number of objects, which are kept
+        together. Objects inside them are the same ones afterwards. Checkpoints stay; what else
+        happened in the block is not undone.
+        """
+        if not agents:
+            raise TypeError("rollback_context(key, agent, ...) needs an object.")
+        return Rollback(self._keeper, check_name(key, "key"), tuple(map(_checked, agents)))
+
+    def delete(self, key: str) -> bool:
+        """Remove a key with its whole history, all of its thread; False if it is not there."""
+        return self.client.delete(check_name(key, "key"))
+
+
+def _opened(backend: object, path: str | os.PathLike[str] | None) -> BlockingClient:
+    if isinstance(backend, str) and backend in _BY_WORD:
+        return _BY_WORD[backend](path)
+    words = ", ".join(map(repr, _BY_WORD))
+    if path is not None:
+        raise ValueError(f"path= goes with a backend of {words}; an address has its own.")
+    if isinstance(backend, Client):
+        return backend.blocking
+    if isinstance(backend, BlockingClient):
+        return backend
+    if isinstance(backend, str) and ":" in backend:
+        return BlockingClient.open(backend)
+    raise ValueError(
+        f"backend={backend!r} is not one of {words}, the address of a store such as "
+        "'sqlite:///agents.db', or a client."
+    )
+
+
+def _checked(agent: A) -> A:
+    if not isinstance(agent, Checkpointable):
+        raise TypeError(
+            f"{type(agent).__name__} does not derive from Checkpointable. Write "
+            f"`class {type(agent).__name__}(Checkpointable)`."
+        )
+    return agent
+
+
+def _of_one(key: str, state: State) -> State:
+    if AGENTS in state:
+        raise IncompatibleCheckpointError(
+            f"the key {key!r} holds {len(state[AGENTS])} objects that a rollback_context kept "
+            "together; only that can bring them back.",
+            hint="Load another checkpoint of the key: nth=1, or checkpoint_id=.",
+        )
+    return state

@@ -1,0 +1,70 @@
+"""`fmt="pickle"`: any object that pickle can write, signed, and read only if the signature holds.
+
+The one place in Lastgood that pickles. A pickle runs code when it is read, so only what was signed
+with the same key is: the signature is checked over all bytes before the first of them is looked at.
+"""
+
+from __future__ import annotations
+
+import hmac
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from lastgood.errors import CheckpointIntegrityError, SerializationError, WrongKeyError
+from lastgood.objects.keys import Key
+from lastgood.objects.states import CLASS, PICKLE, VERSION, State
+from lastgood.objects.weaving import LEAVE_OUT
+
+_PROTOCOL = 5
+_DOMAIN = b"lastgood pickle 1\0"
+
+
+def pickled(state: State, key: Key) -> State:
+    """A state as signed bytes; the words that say what it is stay readable."""
+    data = _dumped(state)
+    words: State = {word: state[word] for word in (VERSION, CLASS) if word in state}
+    return {**words, PICKLE: {"data": data, "key": key.name, "signature": _signature(key, data)}}
+
+
+def unpickled(stored: Mapping[str, Any], key: Key) -> State:
+    """The state behind signed bytes; raises before it reads what this key did not sign."""
+    body = stored[PICKLE]
+    data, signature = body["data"], body["signature"]
+    if body["key"] != key.name:
+        raise WrongKeyError(
+            "this pickle was signed with another key than the one here, which is from "
+            f"{key.origin}. It was not read: a pickle runs code.",
+            hint="Bring the key of the machine that wrote it, or pass key=.",
+        )
+    if not hmac.compare_digest(signature, _signature(key, data)):
+        raise CheckpointIntegrityError(
+            f"this pickle was changed after it was signed (key from {key.origin}). It was not "
+            "read: a pickle runs code."
+        )
+    found: State = pickle.loads(data)
+    return found
+
+
+def _signature(key: Key, data: bytes) -> bytes:
+    return hmac.digest(key.secret, _DOMAIN + data, "sha256")
+
+
+def _dumped(state: State) -> bytes:
+    try:
+        return pickle.dumps(state, _PROTOCOL)
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        where = f"state.{_culprit(state)}"
+        raise SerializationError(
+            f"{where}: it cannot be pickled ({error}).", path=where, hint=LEAVE_OUT
+        ) from error
+
+
+def _culprit(state: State) -> str:
+    """The first field that cannot be pickled by itself."""
+    for name, value in state.items():
+        try:
+            pickle.dumps(value, _PROTOCOL)
+        except Exception:
+            return name
+    return "?"

@@ -1,0 +1,67 @@
+"""Containers with other parts in them: as a copy, or in place.
+
+Owns how each sort of container is opened and closed again. Must not know what the parts are.
+Invariant: no constructor or method of a user's class runs; a container that cannot be changed in
+place is made anew.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from lastgood.objects.fields import held_by, layout_of
+from lastgood.objects.walking import MAPPINGS
+
+Change = Callable[[Any, object], Any]
+"""Part and step (a key, an index, the name of a field) -> what stands there instead."""
+
+
+def reshaped(value: Any, change: Change) -> Any:
+    """A copy of a container or record, with its parts changed; the original stays as it is."""
+    if type(value) in MAPPINGS:
+        return refilled(copy.copy(value), change)
+    if isinstance(value, tuple):
+        return tuple.__new__(type(value), _row(value, change))
+    if type(value) is deque:
+        return deque(_row(value, change), value.maxlen)
+    return _row(value, change) if type(value) is list else _record(value, change)
+
+
+def refilled(value: Any, change: Change) -> Any:
+    """The same container or record, its parts changed in place; a tuple is made anew."""
+    if type(value) in MAPPINGS:
+        for key, part in list(value.items()):
+            value[key] = change(part, key)
+    elif isinstance(value, tuple):
+        return reshaped(value, change)
+    elif type(value) in (list, deque):
+        for index, part in enumerate(_row(value, change)):
+            value[index] = part
+    else:
+        _fill(value, held_by(value), change)
+    return value
+
+
+def _row(value: Any, change: Change) -> list[Any]:
+    return [change(part, index) for index, part in enumerate(value)]
+
+
+def _record(value: Any, change: Change) -> Any:
+    try:
+        made = object.__new__(type(value))
+    except TypeError:  # a msgspec.Struct, which only its own code can make
+        made = copy.copy(value)
+    _fill(made, held_by(value), change)
+    return made
+
+
+def _fill(record: Any, held: dict[str, Any], change: Change) -> None:
+    layout = layout_of(type(record))
+    for name, part in held.items():
+        if name in layout.slots:
+            layout.slots[name].__set__(record, change(part, name))
+        else:
+            record.__dict__[name] = change(part, name)

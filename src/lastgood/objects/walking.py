@@ -1,0 +1,214 @@
+"""Walking through what objects hold: which objects there are, and what is reached twice.
+
+Owns which types are looked into. Must not know what is made of what it finds. Invariant: every
+container is looked into once, in an order that follows from the values alone.
+
+Lists, dicts, tuples, deques and data classes are looked into. Keys of dicts and members of sets
+are taken as values: nothing in them is followed. What we have no word for is a leaf.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import pathlib
+import types
+import uuid
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from enum import Enum, EnumType
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, cast
+from zoneinfo import ZoneInfo
+
+from lastgood.codec import is_record
+from lastgood.objects.fields import Stateful, captured, held_by, overrides
+from lastgood.objects.states import CLASS, is_reserved
+
+ATOMS = frozenset(
+    {
+        *(type(None), bool, int, float, complex, str, bytes, range, frozenset, Decimal),
+        *(dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, ZoneInfo, uuid.UUID),
+        *(pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
+        *(type, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+    }
+)
+"""Types whose values nobody changes: whether two places share one cannot be seen."""
+
+MAPPINGS = frozenset({dict, OrderedDict, defaultdict, Counter})
+CONTAINERS = MAPPINGS | {list, tuple, deque}
+
+
+class Sort(Enum):
+    """How a value is walked through."""
+
+    ATOM = "atom"
+    CONTAINER = "container"
+    RECORD = "record"
+    OBJECT = "object"
+    LEAF = "leaf"
+
+
+def _sort(cls: type) -> Sort:
+    if cls in ATOMS or issubclass(cls, type) or isinstance(cls, EnumType):
+        return Sort.ATOM
+    if cls in CONTAINERS:
+        return Sort.CONTAINER
+    if issubclass(cls, Stateful):
+        return Sort.OBJECT
+    return Sort.RECORD if is_record(cls) else Sort.LEAF
+
+
+sort_of: Callable[[type], Sort] = cast(Any, lru_cache(maxsize=4096)(_sort))
+"""The sort of a class's values."""
+
+
+def parts_of(value: Any) -> Iterable[object]:
+    """What a container or a record holds."""
+    if type(value) in MAPPINGS:
+        return value.values()  # type: ignore[no-any-return]
+    is_row = isinstance(value, tuple) or type(value) in CONTAINERS
+    return value if is_row else held_by(value).values()
+
+
+def is_settled(value: Any, around: tuple[int, ...] = ()) -> bool:
+    """Whether nobody can change a value, nor anything in it, so that sharing it means nothing."""
+    sort = sort_of(type(value))
+    if sort is Sort.ATOM:
+        return True
+    fixed = isinstance(value, tuple) or (sort is Sort.RECORD and _is_frozen(type(value)))
+    if not fixed or id(value) in around:
+        return False
+    return all(is_settled(part, (*around, id(value))) for part in parts_of(value))
+
+
+def _is_frozen(cls: type) -> bool:
+    return bool(getattr(getattr(cls, "__dataclass_params__", None), "frozen", False))
+
+
+_identity: Callable[[object], int] = object.__hash__
+"""One number for each object, like `id`; but those are multiples of 16 and fill a set badly."""
+
+
+class Level(NamedTuple):
+    """What is reached in so many steps: for the first time, and once more."""
+
+    fresh: list[Any]
+    again: list[Any]
+    kinds: frozenset[type]
+    """The types among them."""
+
+
+Below = Callable[[Level], Iterable[object]]
+"""What is held by the values of a level."""
+
+
+def levels(roots: Iterable[object], below: Below) -> Iterator[Level]:
+    """What is reached from some values, step by step, atoms left out.
+
+    As long as nothing is reached twice, one set of ids is filled and its size compared: states are
+    large and mostly trees, and this runs at every save.
+    """
+    seen: set[int] = set()
+    past: list[list[object]] = []
+    count, tree = 0, True
+    found, kinds = _without_atoms(roots)
+    while found:
+        if tree:
+            count += len(found)
+            seen.update(map(_identity, found))
+            tree = len(seen) == count
+            if not tree:
+                seen = {_identity(value) for level in past for value in level}
+        level = Level(found, [], kinds) if tree else _parted(found, seen, kinds)
+        past.append(level.fresh)
+        yield level
+        found, kinds = _without_atoms(below(level))
+
+
+def _without_atoms(values: Iterable[object]) -> tuple[list[object], frozenset[type]]:
+    found = [value for value in values if type(value) not in ATOMS]
+    kinds = frozenset(map(type, found))
+    more = {cls for cls in kinds if sort_of(cls) is Sort.ATOM}
+    if more:
+        return [value for value in found if type(value) not in more], kinds - more
+    return found, kinds
+
+
+def _parted(found: list[object], seen: set[int], kinds: frozenset[type]) -> Level:
+    level = Level([], [], kinds)
+    for value in found:
+        (level.again if _identity(value) in seen else level.fresh).append(value)
+        seen.add(_identity(value))
+    return level
+
+
+def inside(level: Level) -> list[object]:
+    """What containers and records hold; objects are not looked into.
+
+    The interpreter's own enumeration takes half the time of a loop over values and elements.
+    """
+    if level.kinds <= CONTAINERS:
+        return gc.get_referents(*level.fresh)
+    held = gc.get_referents(*(value for value in level.fresh if type(value) in CONTAINERS))
+    for value in level.fresh:
+        if sort_of(type(value)) is Sort.RECORD:
+            held.extend(parts_of(value))
+    return held
+
+
+def inside_states(level: Level) -> list[object]:
+    """The same, without looking into the dicts that stand for objects."""
+    return inside(level._replace(fresh=[v for v in level.fresh if not is_reserved(v)]))
+
+
+class Survey(NamedTuple):
+    """What there is in objects besides plain data that is held once."""
+
+    objects: list[Stateful]
+    shared: list[Any]
+
+
+def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
+    """Look through values and everything that they hold.
+
+    An object whose class brings its own `state_dict` is not looked into, unless it is `own`.
+    """
+    found = Survey([], [])
+    shared: dict[int, object] = {}
+    for level in levels(roots, partial(_inside_objects, own)):
+        shared.update((id(value), value) for value in level.again if not is_settled(value))
+        found.objects.extend(_objects_in(level))
+    found.shared.extend(shared.values())
+    return found
+
+
+def _objects_in(level: Level) -> list[Stateful]:
+    if not any(issubclass(cls, Stateful) for cls in level.kinds):
+        return []
+    return [value for value in level.fresh if isinstance(value, Stateful)]
+
+
+def reserved_below(roots: Iterable[object], own: Stateful | None = None) -> list[dict[Any, Any]]:
+    """The dicts of users that could be taken for an object, wherever `survey` looks."""
+    seen = levels(roots, partial(_inside_objects, own))
+    return [value for level in seen for value in reserved_in(level)]
+
+
+def reserved_in(level: Level) -> list[dict[Any, Any]]:
+    """The dicts that have our key."""
+    return [value for value in level.fresh if type(value) is dict and CLASS in value]
+
+
+def _inside_objects(own: Stateful | None, level: Level) -> list[object]:
+    held = inside(level)
+    for value in _objects_in(level):
+        if value is own or not overrides(value, "state_dict"):
+            held.extend(captured(value).values())
+    return held
+
+
+def reaches(value: object, special: Callable[[Level], object], below: Below = inside) -> bool:
+    """Whether something special is found in one of the levels below a value, or is that value."""
+    return any(special(level) for level in levels([value], below))

@@ -1,0 +1,162 @@
+"""Objects to states: as a copy for the caller, or as one tree for the store.
+
+A graph of objects may share parts and lead back to itself. The caller's copy does the same, in
+plain dicts. What is stored is a tree: everything that is reached twice stands once under
+`__shared__`, and a `Shared` with its number in each of its places; number 0 is the state itself. A
+state without `__shared__` is plain: nothing in it is an object, whatever it looks like.
+Must not know stores. Invariant: what is not special is never copied for the store, so that a save
+of a large plain state costs one look through it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lastgood.codec import register
+from lastgood.errors import SerializationError
+from lastgood.objects.fields import Stateful, captured, overrides
+from lastgood.objects.reshaping import reshaped
+from lastgood.objects.states import AGENTS, CLASS, OBJECT, SHARED, VERSION, State, escaped
+from lastgood.objects.walking import (
+    Level,
+    Sort,
+    Survey,
+    reaches,
+    reserved_below,
+    sort_of,
+    survey,
+)
+
+LEAVE_OUT = "Begin the name of the field with an underscore, or name it in _checkpoint_skip()."
+
+
+@register("lastgood.shared")
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Stands in every place of a value that several places share."""
+
+    number: int
+
+
+def signed(value: Stateful, fields: State) -> State:
+    """Fields with the version and the class of their object behind them."""
+    return {**fields, VERSION: value._checkpoint_version(), CLASS: type(value).__name__}
+
+
+def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
+    """The state of an object as plain dicts of its own: nothing in it is shared with the object."""
+    found = survey([value], own=value)
+    reserved = reserved_below([value], own=value)
+    shells: dict[int, Any] = {id(each): {} for each in found.objects}
+    inner = {id(each): dict.fromkeys(each) for each in reserved}
+    memo = {**shells, **{key: escaped(shell) for key, shell in inner.items()}}
+    for each in found.objects:
+        own = each is value or not overrides(each, "state_dict")
+        fields = signed(each, captured(each)) if own else each.state_dict()
+        shells[id(each)].update(_copied(each, fields, memo) if own else fields)
+    for number, each in enumerate(marked):
+        shells[id(each)][OBJECT] = number
+    for data in reserved:
+        inner[id(data)].update({key: copy.deepcopy(part, memo) for key, part in data.items()})
+    return shells[id(value)]  # type: ignore[no-any-return]
+
+
+def _copied(value: Stateful, fields: State, memo: dict[int, Any]) -> State:
+    found = {}
+    for name, part in fields.items():
+        try:
+            found[name] = copy.deepcopy(part, memo)
+        except (TypeError, RecursionError) as error:
+            where = f"{type(value).__name__}.{name}"
+            raise SerializationError(
+                f"{where}: it cannot be copied ({error}).", path=where, hint=LEAVE_OUT
+            ) from error
+    return found
+
+
+class Woven(NamedTuple):
+    """A tree to be stored, and the objects that were found, the first ones first."""
+
+    state: State
+    objects: list[Stateful]
+
+
+def woven(root: Stateful, *, marked: bool = False) -> Woven:
+    """The state of an object as one tree to be stored.
+
+    Plain parts are taken as they stand: encode it before anybody changes the objects. With `marked`
+    the state of each inner object says which one it is. What a `state_dict` of the class itself
+    gives is taken as a state, whatever is in it.
+    """
+    if overrides(root, "state_dict"):
+        state = root.state_dict()
+        found = survey([state])
+        return Woven(_Weaver(found, [], marked).tree(None, state), found.objects)
+    state, found = signed(root, captured(root)), survey([root])
+    if found.shared or len(found.objects) > 1:
+        state = _Weaver(found, reserved_below([root]), marked).tree(root, state)
+    return Woven(state, found.objects)
+
+
+def woven_together(roots: Sequence[Stateful], *, marked: bool = False) -> Woven:
+    """The states of several objects as one tree, with what they share among them."""
+    found = survey(roots)
+    weaver = _Weaver(found, reserved_below(roots), marked)
+    return Woven(weaver.tree(None, {AGENTS: list(roots)}), found.objects)
+
+
+class _Weaver:
+    """One graph on its way to becoming a tree."""
+
+    def __init__(self, found: Survey, reserved: list[dict[Any, Any]], marked: bool) -> None:
+        self.shared = found.shared
+        self.numbers: dict[int, int] = {}
+        self.special = frozenset(map(id, [*found.objects, *found.shared, *reserved]))
+        self.reserved = frozenset(map(id, reserved))
+        marks = enumerate(found.objects if marked else ())
+        self.marks = {id(value): number for number, value in marks}
+
+    def tree(self, root: Stateful | None, state: State) -> State:
+        """A state whose parts are trees, with a table of what they share."""
+        self.shared = [value for value in self.shared if value is not root and value is not state]
+        self.numbers = {id(value): number for number, value in enumerate(self.shared, start=1)}
+        self.numbers |= {id(each): 0 for each in (root, state) if each is not None}
+        made = {name: self.value(part) for name, part in state.items()}
+        return made | {SHARED: self.table()}
+
+    def table(self) -> State:
+        """What is shared, by number."""
+        return {str(n): self.whole(value) for n, value in enumerate(self.shared, start=1)}
+
+    def value(self, value: Any, _step: object = None) -> Any:
+        """What is stored in a place of a value."""
+        number = self.numbers.get(id(value))
+        return self.whole(value) if number is None else Shared(number)
+
+    def whole(self, value: Any) -> Any:
+        """The same for its first or only place."""
+        if isinstance(value, Stateful):
+            return self.state(value)
+        if not reaches(value, self._is_special):
+            return value
+        if sort_of(type(value)) is Sort.LEAF:
+            return value
+        made = reshaped(value, self.value)
+        return escaped(made) if id(value) in self.reserved else made
+
+    def _is_special(self, level: Level) -> bool:
+        return not self.special.isdisjoint(map(id, level.fresh))
+
+    def state(self, value: Stateful) -> State:
+        """The state of an object."""
+        if overrides(value, "state_dict"):
+            made = dict(value.state_dict())
+        else:
+            fields = {name: self.value(part) for name, part in captured(value).items()}
+            made = signed(value, fields)
+        if id(value) in self.marks:
+            made[OBJECT] = self.marks[id(value)]
+        return made

@@ -1,0 +1,151 @@
+"""Whatever the graph of objects: it comes back in its shape, and a rollback leaves no trace."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from object_graphs import (
+    ATOMS,
+    MAKERS,
+    NAMES,
+    PLACES,
+    Agent,
+    Note,
+    Slotted,
+    assert_same_graph,
+    graphs,
+    parts,
+    state_of,
+)
+
+from lastgood import BlockingClient, CheckpointManager
+from lastgood.codec import Codec
+from lastgood.objects.unweaving import graph_of
+from lastgood.objects.weaving import woven
+
+MANAGERS = {
+    "json": CheckpointManager(),
+    "pickle": CheckpointManager(fmt="pickle", key=b"0123456789abcdef"),
+    "uncached": CheckpointManager(BlockingClient.memory(cache_bytes=0)),
+}
+quick = settings(max_examples=60, deadline=None)
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+@quick
+@given(agent=graphs())
+def test_a_graph_comes_back_in_a_new_object(name: str, agent: Agent) -> None:
+    manager = MANAGERS[name]
+    manager.save("graph", agent)
+    assert_same_graph(agent, manager.load("graph", Agent()))
+
+
+@quick
+@given(agent=graphs(), other=graphs())
+def test_a_graph_comes_back_in_an_object_that_holds_another(agent: Agent, other: Agent) -> None:
+    manager = MANAGERS["json"]
+    manager.save("graph", agent)
+    assert_same_graph(agent, manager.load("graph", other))
+
+
+@quick
+@given(agent=graphs())
+def test_a_state_dict_is_a_copy_of_that_shape(agent: Agent) -> None:
+    state = agent.state_dict()
+    before = copy.deepcopy(agent)
+    fresh = Agent()
+    fresh.load_state_dict(state)
+    assert_same_graph(agent, fresh)
+    assert_same_graph(before, agent)
+
+
+@quick
+@given(agent=graphs())
+def test_a_clone_has_that_shape_and_shares_nothing(agent: Agent) -> None:
+    cloned = agent.clone()
+    assert_same_graph(agent, cloned)
+    assert nodes_in(agent).keys().isdisjoint(nodes_in(cloned))
+
+
+@quick
+@given(agent=graphs())
+def test_the_text_spelling_keeps_it_too(agent: Agent) -> None:
+    codec = Codec()
+    text = codec.dumps_text(woven(agent).state)
+    fresh = Agent()
+    state: Any = codec.loads_text(text)
+    MANAGERS["json"].client.save("object", session_id="text", execution_state=state)
+    assert_same_graph(agent, MANAGERS["json"].load("text", fresh))
+    assert graph_of(state)["__class__"] == "Agent"
+
+
+def nodes_in(value: Any) -> dict[int, Any]:
+    found: dict[int, Any] = {}
+    todo = [value]
+    while todo:
+        node = todo.pop()
+        if type(node) in PLACES and id(node) not in found:
+            found[id(node)] = node
+        elif type(node) is not tuple:
+            continue
+        todo += state_of(node).values()
+    return found
+
+
+class Failed(Exception):
+    """What ends a block."""
+
+
+def edit(draw: Any, agent: Agent) -> None:
+    """Change something somewhere in the graph."""
+    nodes = [*nodes_in(agent).values(), MAKERS[draw(st.sampled_from(list(MAKERS)))]()]
+    node = draw(st.sampled_from(nodes))
+    held = list(state_of(node))
+    if held and draw(st.booleans()):
+        step = draw(st.sampled_from(held))
+        del_ = node.__delitem__ if isinstance(node, dict) or isinstance(step, int) else None
+        if del_ is not None:
+            del_(step)
+        elif not isinstance(node, Note) and type(node) in (Agent, Slotted):
+            delattr(node, step)
+    else:
+        draw(st.sampled_from(PLACES[type(node)]))(node, draw(parts(nodes)))
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+@quick
+@given(agent=graphs(), data=st.data())
+def test_edits_of_any_kind_are_rolled_back(name: str, agent: Agent, data: st.DataObject) -> None:
+    before = copy.deepcopy(agent)
+    objects = {
+        id(node): (node, getattr(node, "_client", None) or getattr(node, "_lock", None))
+        for node in nodes_in(agent).values()
+        if isinstance(node, Agent | Slotted)
+    }
+    with pytest.raises(Failed), MANAGERS[name].rollback_context("edits", agent):  # noqa: PT012
+        for _ in range(data.draw(st.integers(1, 6))):
+            edit(data.draw, agent)
+        raise Failed
+    assert_same_graph(before, agent)
+    found = nodes_in(agent).items()
+    assert {key for key, node in found if isinstance(node, Agent | Slotted)} == objects.keys()
+    for node, private in objects.values():
+        assert (getattr(node, "_client", None) or getattr(node, "_lock", None)) is private
+
+
+@quick
+@given(agents=st.lists(graphs(), min_size=2, max_size=3), data=st.data())
+def test_several_agents_are_rolled_back_together(agents: list[Agent], data: st.DataObject) -> None:
+    for agent in agents:
+        agent.partner = data.draw(parts(agents))
+    before = copy.deepcopy(agents)
+    with pytest.raises(Failed), MANAGERS["json"].rollback_context("team", *agents):  # noqa: PT012
+        for agent in agents:
+            edit(data.draw, agent)
+            setattr(agent, data.draw(st.sampled_from(NAMES)), data.draw(ATOMS))
+        raise Failed
+    assert_same_graph(before, agents)

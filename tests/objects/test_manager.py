@@ -1,0 +1,290 @@
+"""The manager beside what the contract says of it: where it opens, what a save costs, keys."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastgood import (
+    BlockingClient,
+    Checkpointable,
+    CheckpointManager,
+    Client,
+    WrongKeyError,
+    checkpoint,
+    registry,
+)
+from lastgood.objects.keys import key_path
+
+POSIX = sys.platform != "win32"
+
+
+class Agent(Checkpointable):
+    def __init__(self) -> None:
+        self.memory: list[Any] = []
+        self.count = 0
+
+
+def repr_of(options: dict[str, Any]) -> str:
+    return " ".join(map(str, options.values())).partition(" object at")[0] or "nothing"
+
+
+class TestOpening:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"backend": "memory"},
+            {"backend": "memory:"},
+            {"backend": "sqlite"},
+            {"backend": "sqlite", "path": "other.db"},
+            {"backend": "sqlite:///third.db"},
+            {"backend": Client.memory()},
+            {"backend": BlockingClient.memory()},
+        ],
+        ids=repr_of,
+    )
+    def test_every_way(
+        self, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        with CheckpointManager(**options) as manager:
+            manager.save("k", Agent())
+            assert manager.list_keys() == ["k"]
+            assert manager.client.url in repr(manager)
+
+    @pytest.mark.skipif("files" not in registry.BACKENDS, reason="the files backend is not there")
+    def test_files(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        agent = Agent()
+        agent.memory = [("a", 1), {2}]
+        for options in ({}, {"path": "elsewhere"}, {"path": Path("third")}):
+            CheckpointManager("file", **options).save("k", agent)
+        for name in ("checkpoints", "elsewhere", "third"):
+            assert CheckpointManager("file", name).load("k", Agent()).memory == agent.memory
+            texts = [path.read_text() for path in Path(name).rglob("*.json")]
+            assert any('"memory"' in text and '"tuple"' in text for text in texts)
+            assert all(json.loads(text) for text in texts)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"backend": "files"}, "is not one of"),
+            ({"backend": 7}, "is not one of"),
+            ({"backend": "memory:", "path": "x"}, "path= goes with"),
+            ({"fmt": "yaml"}, "fmt must be"),
+            ({"key": b"k" * 16}, r'goes with fmt="pickle"'),
+            ({"fmt": "pickle", "key": b"short"}, "at least 16"),
+        ],
+    )
+    def test_mistakes(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            CheckpointManager(**options)
+
+    def test_what_is_no_checkpointable(self) -> None:
+        with pytest.raises(TypeError, match=r"class dict\(Checkpointable\)"):
+            CheckpointManager().save("k", {})  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="needs an object"):
+            CheckpointManager().rollback_context("k")
+
+    def test_a_client_that_was_passed_in_stays_open(self) -> None:
+        client = BlockingClient.memory()
+        with CheckpointManager(client) as manager:
+            manager.save("k", Agent())
+        assert [info.thread_id for info in client.threads()] == ["k"]
+
+    def test_a_run_in_the_same_thread_is_not_disturbed(self) -> None:
+        client = BlockingClient.memory()
+        manager = CheckpointManager(client)
+        with client.run("k", initial={"n": 0}) as run:
+            manager.save("k", Agent())
+            run.state["n"] += 1
+            run.save()
+            assert manager.load("k", Agent()).count == 0
+        assert len(manager.history("k")) == 1
+
+
+class TestCosts:
+    def test_a_save_costs_what_changed(self, tmp_path: Path) -> None:
+        manager = CheckpointManager("sqlite", tmp_path / "a.db")
+        agent = Agent()
+        agent.memory = [{"role": "user", "content": f"message {n} " * 20} for n in range(1000)]
+        child = Agent()
+        child.memory = [["x" * 1000] for _ in range(1000)]
+        agent.child = child
+        manager.save("k", agent)
+        [before] = manager.client.threads()
+        for number in range(10):
+            agent.count = number
+            child.count = number
+            manager.save("k", agent)
+        [after] = manager.client.threads()
+        assert before.size > 1_000_000
+        assert after.size - before.size < 10 * 2_000
+
+
+class TestDecorating:
+    @pytest.mark.parametrize("every", [0, -1, 1.5, True, None])
+    def test_every_is_a_number_of_calls(self, every: Any) -> None:
+        with pytest.raises(ValueError, match="every="):
+            checkpoint(CheckpointManager(), key="k", every=every)
+
+    def test_generators_are_refused(self) -> None:
+        def generator(agent: Agent) -> Any:
+            yield agent
+
+        with pytest.raises(TypeError, match="is a generator"):
+            checkpoint(CheckpointManager(), key="k")(generator)
+
+    def test_a_call_without_an_object(self) -> None:
+        @checkpoint(CheckpointManager(), key="k")
+        def work(number: int) -> int:
+            return number
+
+        with pytest.raises(TypeError, match="without a Checkpointable"):
+            work(1)
+
+    def test_methods_of_the_object_and_of_others(self) -> None:
+        manager = CheckpointManager()
+
+        class Counter(Agent):
+            @checkpoint(manager, key="own")
+            def step(self) -> None:
+                """Count."""
+                self.count += 1
+
+        class Runner:
+            @checkpoint(manager, key=lambda self, agent: self.name)
+            def step(self, agent: Agent) -> None:
+                agent.count += 1
+
+            name = "runner"
+
+        counter = Counter()
+        counter.step()
+        Runner().step(counter)
+        assert manager.load("own", Counter()).count == 1
+        assert manager.load("runner", Counter()).count == 2
+        assert Counter.step.__doc__ == "Count."
+
+    def test_threads_lose_no_call(self) -> None:
+        manager = CheckpointManager()
+        lock = threading.Lock()
+
+        @checkpoint(manager, key="k", every=10)
+        def step(agent: Agent) -> None:
+            with lock:
+                agent.count += 1
+
+        agent = Agent()
+        threads = [
+            threading.Thread(target=lambda: [step(agent) for _ in range(50)]) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(manager.history("k")) == 20
+
+
+PROGRAM = """
+    import sys
+    from lastgood import Checkpointable, CheckpointManager
+
+    class Odd:
+        def __eq__(self, other):
+            return type(other) is Odd
+
+    class Agent(Checkpointable):
+        def __init__(self):
+            self.odd = None
+
+    agent, manager = Agent(), CheckpointManager("sqlite", "p.db", fmt="pickle")
+    if sys.argv[1] == "save":
+        agent.odd = Odd()
+        manager.save("k", agent)
+    else:
+        print(manager.load("k", agent).odd == Odd())
+"""
+
+
+def run(directory: Path, home: str, word: str) -> subprocess.CompletedProcess[str]:
+    (directory / "program.py").write_text(textwrap.dedent(PROGRAM))
+    (directory / home).mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "program.py", word],
+        cwd=directory,
+        env={"HOME": str(directory / home), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not POSIX, reason="HOME is the home directory on POSIX")
+class TestTheKeyOfAUser:
+    @pytest.fixture(autouse=True)
+    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def test_it_is_made_once_and_nobody_else_can_read_it(self, tmp_path: Path) -> None:
+        manager = CheckpointManager("sqlite", tmp_path / "a.db", fmt="pickle")
+        manager.save("k", Agent())
+        path = key_path()
+        secret = path.read_bytes()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert [each.name for each in path.parent.iterdir()] == ["pickle.key"]
+        assert secret not in (tmp_path / "a.db").read_bytes()
+        again = CheckpointManager("sqlite", tmp_path / "a.db", fmt="pickle")
+        assert again.load("k", Agent()).count == 0
+        assert path.read_bytes() == secret
+        assert repr(secret)[2:-1] not in repr(vars(again)) + repr(vars(manager))
+
+    def test_it_is_not_made_without_need(self) -> None:
+        CheckpointManager(fmt="pickle")
+        CheckpointManager().save("k", Agent())
+        assert not key_path().exists()
+
+    def test_a_key_that_others_can_read_is_refused(self) -> None:
+        CheckpointManager(fmt="pickle").save("k", Agent())
+        key_path().chmod(0o640)
+        with pytest.raises(WrongKeyError, match="chmod 600"):
+            CheckpointManager(fmt="pickle").save("k", Agent())
+
+    def test_what_is_no_key_is_refused(self) -> None:
+        CheckpointManager(fmt="pickle").save("k", Agent())
+        key_path().write_bytes(b"short")
+        with pytest.raises(WrongKeyError, match="is not a key"):
+            CheckpointManager(fmt="pickle").save("k", Agent())
+
+    def test_many_that_begin_together_have_one_key(self) -> None:
+        secrets: list[bytes] = []
+
+        def begin() -> None:
+            CheckpointManager(fmt="pickle").save("k", Agent())
+            secrets.append(key_path().read_bytes())
+
+        threads = [threading.Thread(target=begin) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(secrets) == 8
+        assert len(set(secrets)) == 1
+
+    def test_a_store_from_elsewhere_is_refused(self, tmp_path: Path) -> None:
+        assert run(tmp_path, "mine", "save").returncode == 0
+        assert run(tmp_path, "mine", "load").stdout == "True\n"
+        refused = run(tmp_path, "yours", "load")
+        assert refused.returncode == 1
+        assert "WrongKeyError" in refused.stderr
+        assert str(tmp_path / "yours" / ".local/share/lastgood/pickle.key") in refused.stderr
