@@ -20,6 +20,7 @@ from lastgood.errors import (
     StorageError,
     StorageFullError,
     ThreadDeletedError,
+    ThreadOwnerError,
     TransientStorageError,
 )
 from lastgood.model import (
@@ -75,6 +76,7 @@ __all__ = [
     "StorageFullError",
     "ThreadDeletedError",
     "ThreadInfo",
+    "ThreadOwnerError",
     "TransientStorageError",
     "__version__",
     "register",
