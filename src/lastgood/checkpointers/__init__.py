@@ -6,7 +6,11 @@ its backends: a state that is put is a checkpoint of its thread.
 
 from lastgood.checkpointers.agent_state import AgentState, ExecutionState
 from lastgood.checkpointers.base import BaseCheckpointer
-from lastgood.checkpointers.builtin import InMemoryCheckpointer, SqliteCheckpointer
+from lastgood.checkpointers.builtin import (
+    InMemoryCheckpointer,
+    PgCheckpointer,
+    SqliteCheckpointer,
+)
 from lastgood.checkpointers.client_checkpointer import ClientCheckpointer
 from lastgood.messages import (
     BlobPart,
@@ -27,6 +31,7 @@ __all__ = [
     "ExecutionState",
     "InMemoryCheckpointer",
     "Message",
+    "PgCheckpointer",
     "ReasoningPart",
     "SqliteCheckpointer",
     "TextPart",
