@@ -6,6 +6,11 @@ PYTHON ?= python3
 UV     := .venv/tools/bin/uv
 PYTEST := .venv/test/bin/python -m pytest
 WITH_FRAMEWORKS := .venv/frameworks/bin/python -m pytest
+# agentflow needs Python 3.12; without one its tests are skipped.
+NEWER  := $(shell for python in $(PYTHON) python3.12 python3.13 python3.14 \
+	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3); do $$python -c \
+	'import sys; sys.exit(sys.version_info < (3, 12) or print(sys.executable))' \
+	2>/dev/null && break; done)
 
 export UV_PYTHON_DOWNLOADS = never
 export UV_COMPILE_BYTECODE = 1
@@ -25,7 +30,7 @@ help: ## list the targets
 demo: .venv/core.ok ## a crash and a resume, on the core alone
 	.venv/core/bin/lastgood demo
 
-test: .venv/test.ok .venv/frameworks.ok ## every test
+test: .venv/test.ok .venv/frameworks.ok $(if $(NEWER),.venv/agentflow.ok) ## every test
 	$(PYTEST) -n 2 tests --ignore tests/langgraph
 	$(WITH_FRAMEWORKS) -n 2 tests/langgraph
 
@@ -86,6 +91,8 @@ lock: $(UV) ## pin all environments again
 	$(COMPILE) --extra test --extra langgraph -c requirements/dev.txt pyproject.toml \
 		requirements/frameworks.in -o requirements/frameworks.txt
 	$(COMPILE) pyproject.toml requirements/docs.in -o requirements/docs.txt
+	$(subst 3.11,3.12,$(COMPILE)) --extra postgres -c requirements/dev.txt pyproject.toml \
+		requirements/agentflow.in -o requirements/agentflow.txt
 	! grep -n '://' requirements/*.txt
 
 clean: ## remove environments, caches and results
@@ -100,6 +107,8 @@ $(UV): requirements/tools.txt
 	$(PYTHON) -m venv --clear .venv/tools
 	.venv/tools/bin/python -m pip install -q --disable-pip-version-check -r $<
 	touch $@
+
+.venv/agentflow.ok: private PYTHON := $(NEWER)
 
 .venv/%.ok: requirements/%.txt pyproject.toml $(UV)
 	.venv/$*/bin/python -c "" 2>/dev/null || $(UV) venv -q --clear -p $(PYTHON) .venv/$*

@@ -29,21 +29,21 @@ LAYERS = {
     "values": "errors ids intervals model paths refs reports",
     "algorithms": """alias_rules aligning arguments auditing building changes checkpoints codec
         commits comparing diffing diffs editing edits filling growing integrity item_rules
-        json_patch manifest measuring migrations move_rules pages part_audit patching placing
-        removal_rules
-        rows rules run_rules sharing splitting summaries thread_rules tracing tree""",
-    "waist": "backend cache driver pulse registry",
+        json_patch manifest measuring messages migrations move_rules pages part_audit patching
+        placing removal_rules rows rules run_rules sharing splitting summaries thread_rules
+        tracing tree""",
+    "waist": "backend background cache driver pulse registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison core headers inspecting listing
         looking moves moving opening operations resolving runs scanning searching shelving surveying
         thread_survey watching""",
-    "doors": "objects",
+    "doors": "checkpointers objects",
     "front": "__init__",
     "adapters": "adapters",
     "edges": "__main__ cli testing",
 }
 
-WORKERS = ("driver", "pulse", "backends", "testing", "cli")
+WORKERS = ("background", "driver", "pulse", "backends", "testing", "cli")
 NOWHERE = ()
 
 # Modules that only these parts may import.

@@ -21,6 +21,7 @@ from lastgood.errors import (
     StorageError,
     StorageFullError,
     ThreadDeletedError,
+    ThreadOwnerError,
     TransientStorageError,
     WrongKeyError,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "StorageFullError",
     "ThreadDeletedError",
     "ThreadInfo",
+    "ThreadOwnerError",
     "TransientStorageError",
     "WrongKeyError",
     "__version__",

@@ -6,6 +6,7 @@
     |- CheckpointConflictError                 choose another id: this one holds other content
     |- StaleWriterError                        read again: somebody moved the head
     |- ThreadDeletedError                      stop: the thread was deleted under this writer
+    |- ThreadOwnerError (PermissionError)      stop: the thread is another user's
     |- RunStateError                           open the run: it is not inside its block
     |- SerializationError (TypeError)          fix the state: a value in it cannot be kept
     |- SchemaMigrationError                    write a migration: the class has changed since
@@ -76,6 +77,12 @@ class ThreadDeletedError(LastgoodError):
     """The thread was deleted while this writer still held a part of it."""
 
     code = "thread_deleted"
+
+
+class ThreadOwnerError(LastgoodError, PermissionError):
+    """The thread belongs to another user than the one who writes; nothing was written."""
+
+    code = "thread_owner"
 
 
 class RunStateError(LastgoodError):

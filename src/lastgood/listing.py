@@ -68,7 +68,7 @@ async def threads(
         entries = await driver.run(core.backend.threads(core.tenant, listing))
         for entry in entries:
             listing = listing._replace(after=_place(entry.row, listing.sort))
-            info = _info(core, entry)
+            info = info_of(core, entry)
             if keep(info, entry):
                 kept.append(info)
                 if len(kept) == wanted:
@@ -100,7 +100,8 @@ def newest_metadata(core: Core, entry: ThreadEntry) -> Mapping[str, Any]:
     return read_mapping(core.codec, entry.newest.metadata) if entry.newest else {}
 
 
-def _info(core: Core, entry: ThreadEntry) -> ThreadInfo:
+def info_of(core: Core, entry: ThreadEntry) -> ThreadInfo:
+    """A thread as callers see it."""
     row, run = entry.row, entry.run
     status = status_of(run, entry.now, core.options.stale_after_seconds)
     return ThreadInfo(

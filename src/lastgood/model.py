@@ -161,12 +161,16 @@ class Page(Generic[T]):
         return self.items[index]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ThreadInfo:
-    """One thread as a list shows it."""
+    """One thread as a list shows it, or as a caller describes it.
+
+    Who makes one may also say `thread_name=` for the title and `user_id=` for the user.
+    """
 
     thread_id: str
     title: str
+    """What it was named; where a list shows it, its id if it was not."""
     status: str
     """`running`, `stale`, `failed`, `idle` or `done`: its newest run's. Or `damaged`: then nothing
     else is told but the name; `verify` tells more."""
@@ -178,11 +182,51 @@ class ThreadInfo:
     """Bytes that its saves have stored."""
     created_at: datetime
     updated_at: datetime
-    user: str | None = None
-    error: str | None = None
+    user: str | None
+    """Whose it is."""
+    error: str | None
     """How its newest run failed: type and message."""
-    result: object = None
+    result: object
     """What its newest run was finished with."""
+    metadata: Mapping[str, Any] | None
+    """What `aput_thread` was given; told by checkpointers, not by `Client.threads`."""
+
+    def __init__(
+        self,
+        thread_id: str,
+        title: str = "",
+        status: str = "idle",
+        checkpoints: int = 0,
+        agents: tuple[str, ...] = (),
+        branches: int = 0,
+        last_step: str | None = None,
+        size: int = 0,
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
+        user: str | None = None,
+        error: str | None = None,
+        result: object = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        thread_name: str | None = None,
+        user_id: str | None = None,
+    ) -> None:
+        now = datetime.now(UTC)
+        values = (thread_id, title or thread_name or "", status, checkpoints, agents, branches)
+        values += (last_step, size, created_at or now, updated_at or now)  # type: ignore[assignment]
+        values += (user if user_id is None else user_id, error, result, metadata)  # type: ignore[assignment]
+        for name, value in zip(self.__slots__, values, strict=True):
+            _set(self, name, value)
+
+    @property
+    def thread_name(self) -> str:
+        """The same as `title`."""
+        return self.title
+
+    @property
+    def user_id(self) -> str | None:
+        """The same as `user`."""
+        return self.user
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,5 +98,5 @@ examples:
 
 with --json: {"threads": [...], "next": CURSOR or null}; a thread has the fields of
 lastgood.ThreadInfo: thread_id, title, status, checkpoints, agents, branches, last_step, size,
-created_at, updated_at, user, error, result""",
+created_at, updated_at, user, error, result, metadata""",
 )

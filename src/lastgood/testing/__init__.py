@@ -21,6 +21,8 @@ A backend outside of this package runs the same cases from its own tests:
 A case is one `async def` over a `Store`. In the colour "blocking" its client is a facade whose
 methods are awaitable but call a `BlockingClient` inside the running loop, so the same body proves
 both. Nothing else in this package imports this one; it needs pytest.
+
+A checkpointer outside of this package has cases of its own to pass: see `checkpointer_suite`.
 """
 
 from pkgutil import iter_modules
@@ -31,6 +33,11 @@ import pytest
 pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
 
 from lastgood.testing.cases import Case  # noqa: E402
+from lastgood.testing.checkpointer_store import CheckpointerCase  # noqa: E402
+from lastgood.testing.checkpointer_suite import (  # noqa: E402
+    checkpointer_params,
+    run_checkpointer_case,
+)
 from lastgood.testing.harness import BackendHarness  # noqa: E402
 from lastgood.testing.harnesses import harness_for  # noqa: E402
 from lastgood.testing.store import COLOURS, Store  # noqa: E402
@@ -40,9 +47,12 @@ __all__ = [
     "COLOURS",
     "BackendHarness",
     "Case",
+    "CheckpointerCase",
     "Store",
+    "checkpointer_params",
     "contract_cases",
     "contract_params",
     "harness_for",
     "run_case",
+    "run_checkpointer_case",
 ]

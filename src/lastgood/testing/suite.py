@@ -103,7 +103,7 @@ def contract_params(schemes: Sequence[str] | None = None) -> list[Any]:
             colour,
             case,
             id="-".join((*row, colour, case.name)),
-            marks=[*_marks(case), *(mark for scheme in row for mark in _server_marks(scheme))],
+            marks=[*_marks(case), *(mark for scheme in row for mark in server_marks(scheme))],
         )
         for row in rows
         for colour in COLOURS
@@ -116,7 +116,8 @@ def _marks(case: Case) -> list[pytest.MarkDecorator]:
     return [*marks, pytest.mark.slow] if case.slow else marks
 
 
-def _server_marks(scheme: str) -> list[pytest.MarkDecorator]:
+def server_marks(scheme: str) -> list[pytest.MarkDecorator]:
+    """What marks a test on a backend that is on a server."""
     server = harness_class(scheme).server
     return [pytest.mark.server(server)] if server else []
 

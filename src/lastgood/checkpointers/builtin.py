@@ -1,0 +1,108 @@
+"""The built-in checkpointers, one for each kind of store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack
+
+from lastgood import arguments
+from lastgood.checkpointers.base import StateT
+from lastgood.checkpointers.client_checkpointer import ClientCheckpointer
+from lastgood.checkpointers.stored import DAY
+from lastgood.client import Client
+from lastgood.opening import ClientOptions
+
+IdType = Literal["string", "int", "bigint"]
+POOL_OPTIONS = ("min_size", "max_size")
+
+
+class InMemoryCheckpointer(ClientCheckpointer[StateT]):
+    """Threads in this process, which end with it: for tests and single-process jobs."""
+
+    def __init__(
+        self,
+        *,
+        cache_ttl: float = DAY,
+        enforce_user_isolation: bool = True,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        super().__init__(
+            Client.memory(**options),
+            cache_ttl=cache_ttl,
+            enforce_user_isolation=enforce_user_isolation,
+        )
+
+
+class SqliteCheckpointer(ClientCheckpointer[StateT]):
+    """Threads in one file, for any number of processes on one machine."""
+
+    def __init__(
+        self,
+        db_path: str | os.PathLike[str] = "./lastgood.db",
+        *,
+        cache_ttl: float = DAY,
+        enforce_user_isolation: bool = True,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        super().__init__(
+            Client.sqlite(db_path, **options),
+            cache_ttl=cache_ttl,
+            enforce_user_isolation=enforce_user_isolation,
+        )
+
+
+class PgCheckpointer(ClientCheckpointer[StateT]):
+    """Threads in PostgreSQL, for any number of machines.
+
+    Takes a connection string, or a pool of psycopg 3 that you own; `pool_config` has the `max_size`
+    of the pool that is made otherwise. Ids of all types are kept as text, so `id_type` and
+    `user_id_type` change nothing.
+    """
+
+    def __init__(
+        self,
+        postgres_dsn: str | None = None,
+        pg_pool: Any = None,
+        pool_config: Mapping[str, Any] | None = None,
+        *,
+        cache_ttl: float = DAY,
+        schema: str = "lastgood",
+        id_type: IdType = "string",
+        user_id_type: IdType = "string",
+        enforce_user_isolation: bool = True,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        for name, value in (("id_type", id_type), ("user_id_type", user_id_type)):
+            arguments.one_of(value, ("string", "int", "bigint"), name)
+        size = _pool_size(pool_config)
+        client = Client.postgres(_source(postgres_dsn, pg_pool), schema=schema, **size, **options)
+        super().__init__(client, cache_ttl=cache_ttl, enforce_user_isolation=enforce_user_isolation)
+
+
+def _source(dsn: str | None, pool: Any) -> Any:
+    if (dsn is None) == (pool is None):
+        raise ValueError(
+            "PgCheckpointer needs either postgres_dsn or pg_pool: "
+            'PgCheckpointer(postgres_dsn="postgresql://user@host:5432/db")'
+        )
+    if pool is None:
+        return str(dsn).replace("postgresql+asyncpg://", "postgresql://", 1)
+    if type(pool).__module__.partition(".")[0] == "asyncpg":
+        raise TypeError(
+            "pg_pool is a pool of asyncpg. Lastgood speaks to PostgreSQL through psycopg: pass a "
+            "psycopg_pool.AsyncConnectionPool or ConnectionPool, or postgres_dsn."
+        )
+    return pool
+
+
+def _pool_size(config: Mapping[str, Any] | None) -> dict[str, int]:
+    """What a pool is to have; connections are made when they are needed, so there is no minimum."""
+    unknown = sorted(set(config or {}) - set(POOL_OPTIONS))
+    if unknown:
+        known = ", ".join(POOL_OPTIONS)
+        raise ValueError(
+            f"pool_config has {', '.join(unknown)}, which is not one of {known}. "
+            "For other settings make a psycopg_pool and pass it as pg_pool."
+        )
+    return {"pool_size": int(config["max_size"])} if config and "max_size" in config else {}

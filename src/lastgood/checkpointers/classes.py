@@ -1,0 +1,70 @@
+"""From a stored state to one of the class that a checkpointer is bound to.
+
+Owns which classes can be states and how the fields of one become another. A state that has the
+bound class already is given back as it is; else that class, which the application chose, makes a
+new one from the stored fields, by its own rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, cast
+
+from lastgood.codec import Codec, Opaque
+from lastgood.errors import SerializationError
+
+
+def check_state_type(state_type: object) -> type:
+    """A class that states can have."""
+    if isinstance(state_type, type) and (
+        issubclass(state_type, Mapping)
+        or is_dataclass(state_type)
+        or hasattr(state_type, "model_validate")
+    ):
+        return state_type
+    raise TypeError(
+        f"{state_type!r} cannot be the class of states. Bind a dataclass, a pydantic model or dict."
+    )
+
+
+def as_state(codec: Codec, state: Any, wanted: type | None, thread: str) -> Any:
+    """A stored state as an object of the wanted class; SerializationError if it does not fit."""
+    if state is None or wanted is None or isinstance(state, wanted):
+        return state
+    try:
+        return _made(wanted, _fields_of(codec, state))
+    except Exception as error:
+        raise SerializationError(
+            f"thread {thread!r}: the stored {_name_of(state)} does not fit "
+            f"{wanted.__qualname__}: {error}",
+            path="state",
+            hint="Give new fields a default, or bind_state_type(dict) to read what is there.",
+        ) from error
+
+
+def _fields_of(codec: Codec, state: Any) -> dict[str, Any]:
+    if isinstance(state, Opaque):
+        _, stored = cast(list[Any], codec.unpack(state.lastgood_payload))
+        return dict(stored)
+    if isinstance(state, Mapping):
+        return dict(state)
+    if is_dataclass(state):
+        names = [each.name for each in fields(state) if hasattr(state, each.name)]
+        return {name: getattr(state, name) for name in names}
+    return dict(vars(state))
+
+
+def _made(wanted: Any, stored: dict[str, Any]) -> Any:
+    if hasattr(wanted, "model_validate"):
+        return wanted.model_validate(stored)
+    if is_dataclass(wanted):
+        names = {each.name for each in fields(wanted) if each.init}
+        return cast(Any, wanted)(**{name: stored[name] for name in stored.keys() & names})
+    return wanted(stored)
+
+
+def _name_of(state: object) -> str:
+    if isinstance(state, Opaque):
+        return state.lastgood_label.replace(":", ".")
+    return type(state).__qualname__

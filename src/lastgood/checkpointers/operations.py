@@ -1,0 +1,207 @@
+"""What a checkpointer does with a store: operations over a `Core`, run by a driver.
+
+They await nothing but the backend and turn no stored value into Python's: that is for the caller's
+side. A read on behalf of a user sees nothing of threads that are not theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lastgood.backend import ItemListing, Listing, Located, ThreadEntry
+from lastgood.checkpointers.config import Where
+from lastgood.checkpointers.rules import (
+    CACHE,
+    IDS,
+    MESSAGES,
+    METADATA,
+    Append,
+    ForUser,
+    Known,
+    PutMessages,
+    PutState,
+    cached,
+    is_foreign,
+)
+from lastgood.commits import Found, Place, Scope, Writes
+from lastgood.core import Core, Loaded
+from lastgood.item_rules import ChangeItems, Outcome, live_item
+from lastgood.removal_rules import Delete, Expire
+from lastgood.rows import ThreadRow
+from lastgood.rules import Save
+
+AGENT = "agent"
+"""The lane that holds the states."""
+
+
+class Head(NamedTuple):
+    """What a thread holds for its reader."""
+
+    thread: int | None = None
+    version: bytes = b""
+    loaded: Loaded | None = None
+    cached: bytes | None = None
+    """A state that is newer than the head's, encoded."""
+
+
+class Put(NamedTuple):
+    """What was written: the key of the thread, and the state's checkpoint."""
+
+    thread: int
+    version: bytes | None = None
+
+
+async def commit(core: Core, where: Where, intent: Any) -> Writes:
+    """Carry out an intent on behalf of the user."""
+    return await core.backend.commit(ForUser(intent, where.user, where.title))
+
+
+async def look(core: Core, where: Where, *places: Place, agent: str | None = None) -> Found:
+    """What is there for the user to see."""
+    found = await core.backend.look(Scope(core.tenant, where.thread, agent, items=places))
+    return Found(found.now) if is_foreign(found.live, where.user) else found
+
+
+# states
+
+
+async def put_state(core: Core, where: Where, intent: PutState) -> Put:
+    """Save a state, and messages with it."""
+    intent = replace(intent, save=await core.with_base(intent.save))
+    while True:
+        writes = await commit(core, where, intent)
+        if not isinstance(writes.answer, Known):
+            row = core.committed(intent.save, writes)
+            return Put(row.thread, row.id)
+        intent = replace(intent, append=replace(intent.append, known=writes.answer.places))
+
+
+async def head(core: Core, where: Where, *, fresh: bool = False) -> Head:
+    """The newest state; with `fresh` one that was only cached, if that is newer."""
+    found = await look(core, where, *((CACHE,) if fresh else ()), agent=AGENT)
+    if found.live is None:
+        return Head()
+    newer = cached(found) if fresh else None
+    if found.tip is None or newer is not None:
+        return Head(found.live.thread, found.tip.id if found.tip else b"", None, newer)
+    loaded = await core.load(Located(found.tip, where.thread, AGENT, expired=False))
+    return Head(found.live.thread, found.tip.id, loaded)
+
+
+async def clear_state(core: Core, where: Where, cleared: Save) -> Put | None:
+    """Hide every state behind an empty one at once, then remove them; None if there is none."""
+    found = await look(core, where, CACHE, agent=AGENT)
+    if found.live is None or _is_clear(found, found.live, cleared):
+        return None
+    put = await put_state(core, where, PutState(cleared))
+    while True:
+        rows = await core.backend.history(core.tenant, Listing(where.thread, limit=100))
+        older = [row for row, *_ in rows if row.thread == put.thread and row.id != put.version]
+        for row in reversed(older):
+            await core.backend.commit(Expire(core.tenant, where.thread, row.id))
+        if not older:
+            return put
+
+
+def _is_clear(found: Found, thread: ThreadRow, empty: Save) -> bool:
+    """Whether there is no state, or an empty one alone."""
+    if CACHE in found.items or thread.checkpoints > 1:
+        return False
+    return not thread.checkpoints or (
+        found.tip is not None and found.tip.step_name == empty.draft.step_name
+    )
+
+
+async def delete_thread(core: Core, where: Where) -> bool:
+    """Remove a thread and all that is in it."""
+    return bool((await commit(core, where, Delete(core.tenant, where.thread))).answer)
+
+
+# messages
+
+
+async def put_messages(core: Core, where: Where, append: Append, holder: int | None) -> Put:
+    """Append messages."""
+    while True:
+        intent = PutMessages(core.tenant, where.thread, append, holder, where.owner)
+        writes = await commit(core, where, intent)
+        if writes.thread is not None:
+            return Put(writes.thread.thread)
+        if isinstance(writes.answer, int):
+            return Put(writes.answer)
+        assert isinstance(writes.answer, Known)
+        append = replace(append, known=writes.answer.places)
+
+
+async def list_messages(core: Core, where: Where, listing: ItemListing) -> list[bytes]:
+    """Encoded messages in the order in which they came."""
+    if where.user is None:
+        rows = (await core.backend.items(core.tenant, [listing]))[0]
+        return [row.value for row in rows]
+    found = await look(core, where)
+    if found.live is None:
+        return []
+    rows = (await core.backend.items(core.tenant, [listing]))[0]
+    return [row.value for row in rows if row.thread == found.live.thread]
+
+
+async def get_message(core: Core, where: Where, id: str) -> bytes | None:
+    """One encoded message."""
+    index = IDS, id.encode()
+    found = await look(core, where, index)
+    if index not in found.items:
+        return None
+    place = MESSAGES, found.items[index].value
+    row = (await look(core, where, place)).items.get(place)
+    return None if row is None else row.value
+
+
+async def delete_message(core: Core, where: Where, id: str, holder: int | None) -> bool:
+    """Remove a message; whether it was there."""
+    index = IDS, id.encode()
+    while True:
+        found = await core.backend.look(Scope(core.tenant, where.thread, items=(index,)))
+        row = found.items.get(index)
+        places = () if row is None else (index, (MESSAGES, row.value))
+        expected = {} if row is None else {index: row.value}
+        done = await change(core, where, drops=places, expected=expected, holder=holder)
+        if done.done:
+            return row is not None
+
+
+# other items of a thread
+
+
+async def change(core: Core, where: Where, **changes: Any) -> Outcome:
+    """Put and drop items of a thread, which is not begun for them."""
+    intent = ChangeItems(core.tenant, where.thread, **{"owner": where.owner, **changes})
+    answer = (await commit(core, where, intent)).answer
+    assert isinstance(answer, Outcome)
+    return answer
+
+
+async def item(core: Core, where: Where, place: Place) -> bytes | None:
+    """A live item of a thread."""
+    row = live_item(await look(core, where, place), place)
+    return None if row is None else row.value
+
+
+async def entry(core: Core, where: Where) -> ThreadEntry | None:
+    """A thread as lists show it."""
+    scope = Scope(core.tenant, where.thread, AGENT, run=True)
+    found = await core.backend.look(scope)
+    outline = await core.backend.outline(core.tenant, where.thread)
+    if outline is None or is_foreign(outline.row, where.user):
+        return None
+    agents = tuple(lane.agent for lane in outline.lanes)
+    return ThreadEntry(outline.row, agents, found.run, outline.now)
+
+
+async def metadata(core: Core, threads: Sequence[str]) -> list[bytes | None]:
+    """The encoded metadata of threads."""
+    shelf, key = METADATA
+    listings = [ItemListing(thread, shelf, prefix=key, limit=1) for thread in threads]
+    found = await core.backend.items(core.tenant, listings)
+    return [rows[0].value if rows else None for rows in found]

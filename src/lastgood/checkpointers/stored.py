@@ -1,0 +1,72 @@
+"""What the methods of a checkpointer on a store share: the client's core, and its writers.
+
+They check what they are given, encode it before anything suspends, and turn what was stored into
+values again; the work between is in `operations`, run by a driver.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, TypeVar
+
+from lastgood.checkpointers.base import BaseCheckpointer, StateT
+from lastgood.checkpointers.config import Config, Where, read_config
+from lastgood.checkpointers.writers import Writers
+from lastgood.client import Client
+from lastgood.driver import Direct, Driver, Operation, run_blocking
+from lastgood.errors import StaleWriterError, ThreadDeletedError
+from lastgood.model import seconds
+
+T = TypeVar("T")
+
+ALL = 1 << 31
+"""More than there are."""
+DAY = 86400.0
+READ_AGAIN = "Read it again (aget_state), then put what should be there now."
+
+
+class Stored(BaseCheckpointer[StateT]):
+    """A checkpointer on a client."""
+
+    def __init__(
+        self, client: Client, *, cache_ttl: float = DAY, enforce_user_isolation: bool = True
+    ) -> None:
+        self.client = client
+        self._core = client._core
+        self._driver: Driver = self._core.driver
+        self._writers = Writers()
+        self._cache_ttl = seconds(cache_ttl) or DAY
+        self._isolates = enforce_user_isolation
+
+    def _blocked(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        direct = copy.copy(self)
+        direct._driver = Direct()
+        return run_blocking(getattr(direct, name)(*args, **kwargs))
+
+    async def asetup(self) -> None:
+        await self._driver.run(self._core.backend.census(self._core.tenant))
+
+    async def arelease(self) -> None:
+        await self._driver.run(self._core.backend.close())
+        self._core.driver.rest()
+
+    def _where(self, config: Config) -> Where:
+        where = read_config(config)
+        return where if self._isolates else where._replace(user=None)
+
+    async def _written(self, operation: Operation[T]) -> T:
+        """Run a write; one that was refused is told what to do in the words of this door."""
+        try:
+            return await self._driver.run(operation)
+        except (StaleWriterError, ThreadDeletedError) as error:
+            error.hint = READ_AGAIN
+            raise
+
+
+def offset_of(offset: int | None) -> int:
+    """How many to leave out at the front."""
+    if offset is None:
+        return 0
+    if type(offset) is not int or offset < 0:
+        raise ValueError(f"offset must be an int from 0 on, not {offset!r}")
+    return offset

@@ -1,0 +1,107 @@
+"""What is known of threads: their names, owners and metadata."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lastgood import arguments, listing
+from lastgood.backend import ThreadEntry, ThreadListing
+from lastgood.checkpointers import operations
+from lastgood.checkpointers.base import StateT
+from lastgood.checkpointers.config import Config, read_config, read_user
+from lastgood.checkpointers.rules import Describe
+from lastgood.checkpointers.stored import Stored, offset_of
+from lastgood.checkpoints import read_mapping
+from lastgood.errors import ThreadOwnerError
+from lastgood.ids import check_name
+from lastgood.messages import as_text
+from lastgood.model import ThreadInfo
+
+
+class StoredThreads(Stored[StateT]):
+    """The methods about threads."""
+
+    async def aget_threads(
+        self,
+        config: Config | None = None,
+        search: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+    ) -> list[ThreadInfo]:
+        """The threads of the user, or of everybody, the last touched first."""
+        user = read_user(config or {}) if self._isolates else None
+        text, first = arguments.piece(search), offset_of(offset)
+        last = None if limit is None else first + arguments.limit(limit)
+
+        def keep(info: ThreadInfo, _: ThreadEntry) -> bool:
+            found = text in info.thread_id.casefold() or text in info.title.casefold()
+            return found and user in (None, info.user)
+
+        infos: list[ThreadInfo] = []
+        wanted = ThreadListing(limit=min(last or 500, 500))
+        while last is None or len(infos) < last:
+            page = await listing.threads(self._core, self._driver, wanted, keep)
+            infos += page
+            if page.next is None:
+                break
+            wanted = wanted._replace(after=arguments.thread_cursor(page.next, "updated"))
+        return await self._with_metadata(infos[first:last])
+
+    async def _with_metadata(self, infos: list[ThreadInfo]) -> list[ThreadInfo]:
+        names = [info.thread_id for info in infos]
+        found = await self._driver.run(operations.metadata(self._core, names)) if infos else []
+        return [
+            replace(info, metadata=read_mapping(self._core.codec, packed or b""))
+            for info, packed in zip(infos, found, strict=True)
+        ]
+
+    async def aget_thread(self, config: Config) -> ThreadInfo | None:
+        where = self._where(config)
+        entry = await self._driver.run(operations.entry(self._core, where))
+        if entry is None:
+            return None
+        return (await self._with_metadata([listing.info_of(self._core, entry)]))[0]
+
+    async def aput_thread(self, config: Config, thread_info: ThreadInfo) -> bool:
+        """Name a thread, keep metadata of it, say whose it is; whether it is new.
+
+        What is None in the info stays as it is. On behalf of a user, a thread cannot be given to
+        another one.
+        """
+        where = self._where(config)
+        named = getattr(thread_info, "thread_name", None)
+        owner = getattr(thread_info, "user_id", None)
+        owner = where.owner if owner is None else as_text(owner, "user_id")
+        if where.user not in (None, owner):
+            raise ThreadOwnerError(
+                f"{where.user!r} cannot give thread {where.thread!r} to {owner!r}.",
+                hint="Leave user_id out of the config to do so.",
+            )
+        metadata = thread_info.metadata
+        intent = Describe(
+            tenant=self._core.tenant,
+            thread=where.thread,
+            title=check_name(named, "thread_name") if named else None,
+            owner=owner,
+            metadata=None
+            if metadata is None
+            else self._core.codec.pack(arguments.items(metadata), "metadata"),
+            holder=self._writers.expects(config, where).thread,
+        )
+        return bool((await self._written(operations.commit(self._core, where, intent))).answer)
+
+    async def aget_thread_owner(self, thread_id: str) -> str | None:
+        """Whose a thread is; None if it is nobody's or not there."""
+        where = read_config({"thread_id": thread_id})
+        found = await self._driver.run(operations.look(self._core, where))
+        return found.live.owner if found.live else None
+
+    async def adelete_thread(self, config: Config) -> bool:
+        """Remove the thread and everything in it; whether it was there.
+
+        Other writers that know it get ThreadDeletedError, until they have read again.
+        """
+        where = self._where(config)
+        done = await self._written(operations.delete_thread(self._core, where))
+        self._writers.forget(config, where)
+        return done

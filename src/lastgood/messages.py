@@ -1,0 +1,201 @@
+"""A message in a form that belongs to no framework: a role, and text or typed parts.
+
+Parts are named after those of OpenTelemetry's conventions for generative models. What those lack
+and agents need is added: `author`, `model`, `usage`, `is_error`, the signature of reasoning with
+the provider that made it, `approval` of a tool call, and `native`, a part as its framework had it.
+
+Also owns how to read any message, of these classes or of a framework's own: its id, and the text
+that it says. Must not know where messages are kept. The one invariant: reading a message calls
+nothing of its class but the attributes it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar
+
+from lastgood.codec import register
+from lastgood.ids import check_name, new_id, show_id
+
+M = TypeVar("M")
+Role = Literal["system", "user", "assistant", "tool"]
+Approval = Literal["required", "granted", "denied"]
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Something said."""
+
+    type: ClassVar[str] = "text"
+    text: str
+    native: object = None
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ReasoningPart:
+    """Something thought; its signature is of use to the same provider alone."""
+
+    type: ClassVar[str] = "reasoning"
+    text: str
+    signature: str | None = None
+    provider: str | None = None
+    native: object = None
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that is to be called."""
+
+    type: ClassVar[str] = "tool_call"
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    approval: Approval | None = None
+    """Whether a person must agree first; None: nobody is asked."""
+    native: object = None
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class ToolCallResponse:
+    """What came of a tool call."""
+
+    type: ClassVar[str] = "tool_call_response"
+    id: str
+    """The id of the call."""
+    result: object = None
+    name: str | None = None
+    is_error: bool = False
+    native: object = None
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class BlobPart:
+    """Bytes of a picture, a sound, a document."""
+
+    type: ClassVar[str] = "blob"
+    content: bytes
+    mime_type: str
+    native: object = None
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class UriPart:
+    """The same, by its address."""
+
+    type: ClassVar[str] = "uri"
+    uri: str
+    mime_type: str | None = None
+    native: object = None
+
+
+Part = TextPart | ReasoningPart | ToolCall | ToolCallResponse | BlobPart | UriPart
+
+
+def _fresh_id() -> str:
+    return show_id(new_id())
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation.
+
+    `content` is text, or a sequence of parts. Without a `message_id` it gets one of its own.
+    """
+
+    role: Role | str
+    content: str | Sequence[Part] = ""
+    message_id: str | int = field(default_factory=_fresh_id)
+    author: str | None = None
+    """Who of several users or agents."""
+    model: str | None = None
+    usage: Mapping[str, Any] | None = None
+    """Tokens, as the provider counted them."""
+    is_error: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The content as parts, whichever way it was given."""
+        if isinstance(self.content, str):
+            return (TextPart(self.content),) if self.content else ()
+        return tuple(self.content)
+
+    @property
+    def text(self) -> str:
+        """What is said, without reasoning and calls."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls among its parts."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+
+def message_id(message: object, what: str = "message") -> str:
+    """The id of any message, as text: `message_id`, or `id` where a framework calls it so."""
+    for name in ("message_id", "id"):
+        found = _attribute(message, name)
+        if found is not None:
+            return as_text(found, f"{what}.{name}")
+    raise ValueError(
+        f"{what} has no message_id: {message!r:.60}. Give it one; the same id put again is the "
+        "same message."
+    )
+
+
+def as_text(value: object, what: str) -> str:
+    """An id that may be a number, as it is stored."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return check_name(value, what)
+
+
+def spoken(message: object) -> str:
+    """The text that a search looks into: what is said, thought, called and answered."""
+    return "\n".join(_texts(_attribute(message, "content")))
+
+
+def with_metadata(message: M, metadata: Mapping[str, Any] | None) -> M:
+    """The message with more metadata; the one that was passed in stays as it is."""
+    if not metadata:
+        return message
+    merged = {**(_attribute(message, "metadata") or {}), **metadata}
+    made: Any = message
+    if isinstance(made, Mapping):
+        return {**made, "metadata": merged}  # type: ignore[return-value]
+    if is_dataclass(made):
+        return replace(made, metadata=merged)  # type: ignore[return-value, type-var]
+    if hasattr(made, "model_copy"):
+        return made.model_copy(update={"metadata": merged})  # type: ignore[no-any-return]
+    raise TypeError(f"metadata cannot be added to a {type(message).__name__}: {message!r:.60}")
+
+
+_SAID = ("text", "name", "arguments", "args", "result", "output", "content")
+"""Where parts have their words, in our classes and in those of frameworks."""
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping) and "type" not in value:
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        for item in value:
+            yield from _texts(item)
+    elif value is not None and not isinstance(value, bytes | bytearray | int | float):
+        for name in _SAID:
+            yield from _texts(_attribute(value, name))
+
+
+def _attribute(owner: object, name: str) -> Any:
+    found = owner.get(name) if isinstance(owner, Mapping) else getattr(owner, name, None)
+    return None if callable(found) else found

@@ -1,0 +1,202 @@
+"""States as checkpoints: their history, writers in each other's way, threads that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lastgood import StaleWriterError, StorageError, ThreadDeletedError
+from lastgood.checkpointers import AgentState, ThreadInfo
+from lastgood.testing.checkpointer_cases import T1, ids, said, texts
+from lastgood.testing.checkpointer_store import CheckpointerStore, case
+
+
+@case(builtin=True)
+async def states_are_checkpoints(store: CheckpointerStore) -> None:
+    """History, diff, fork and rewind of the client apply to them."""
+    checkpointer = await store.open()
+    config = {"thread_id": "t", "run_id": "run-1"}
+    for number in range(3):
+        await checkpointer.aput_state(config, {"n": number})
+    client = store.store.client()
+    log = await client.log("t")
+    assert [header.step_index for header in log] == [2, 1, 0]
+    assert log[0].metadata == {"run_id": "run-1"}
+    assert str((await client.diff("t@1", "t@2")).changes[0]) == "~ n: 0 -> 1"
+    await client.rewind("t", "t@1")
+    assert await checkpointer.aget_state(config) == {"n": 0}
+    await checkpointer.aput_state(config, {"n": 7})
+    assert (await client.latest(agent_id="agent", session_id="t")).state == {"n": 7}  # type: ignore[union-attr]
+    await client.fork("t@2", edits={"n": 5}, switch=True)
+    assert await checkpointer.aget_state(config) == {"n": 5}
+    await store.store.close()
+
+
+@case(builtin=True)
+async def a_step_is_named_after_its_node(store: CheckpointerStore) -> None:
+    """Where a state says at which node of a graph it stands."""
+    checkpointer = await store.open()
+    state = AgentState()
+    state.execution_meta.current_node = "plan"
+    await checkpointer.aput_state(T1, state)
+    client = store.store.client()
+    assert (await client.log("thread-1"))[0].step_name == "plan"
+    await store.store.close()
+
+
+@case(builtin=True)
+async def a_checkpoint_is_one_commit(store: CheckpointerStore) -> None:
+    """If there is no room for the state and its messages, neither is there."""
+    checkpointer = await store.open()
+    await checkpointer.aput_checkpoint(T1, {"n": 1}, said("one"))
+    backend = checkpointer._core.backend
+    with store.store.harness.full_disk(backend), pytest.raises(StorageError):
+        await checkpointer.aput_checkpoint(T1, {"n": 2}, said("two"))
+    other = await store.open()
+    assert await other.aget_state(T1) == {"n": 1}
+    assert await texts(other, T1) == ["one"]
+    await store.verify()
+
+
+@case(builtin=True)
+async def a_refused_state_brings_no_messages(store: CheckpointerStore) -> None:
+    """What is put with a state is not there without it."""
+    checkpointer, other = await store.open(), await store.open()
+    await checkpointer.aget_state(T1)
+    await other.aput_state(T1, {"n": 1})
+    with pytest.raises(StaleWriterError):
+        await checkpointer.aput_checkpoint(T1, {"n": 2}, said("one"))
+    assert await texts(checkpointer, T1) == []
+
+
+# versions
+
+
+@case(builtin=True)
+async def of_two_writers_one_wins(store: CheckpointerStore) -> None:
+    """Who read before the other wrote is refused, and may read again."""
+    checkpointer = await store.open()
+    await checkpointer.aput_state(T1, {"n": 0})
+    writers: list[tuple[Any, dict[str, Any]]] = [
+        (checkpointer, {"thread_id": "thread-1"}),
+        (checkpointer, {"thread_id": "thread-1"}),
+        (checkpointer, {"thread_id": "thread-1", "run_id": "run-1"}),
+        (checkpointer, {"thread_id": "thread-1", "run_id": "run-2"}),
+        (await store.open(), {"thread_id": "thread-1"}),
+    ]
+    for number, (winner, config) in enumerate(writers):
+        for each, its in writers:
+            await each.aget_state(its)
+        await winner.aput_state(config, {"n": number})
+        for each, its in writers:
+            if its is not config:
+                with pytest.raises(StaleWriterError, match="aget_state"):
+                    await each.aput_state(its, {"n": "lost"})
+        await winner.aput_state(config, {"n": number, "again": True})
+        assert await winner.aget_state(config) == {"n": number, "again": True}
+
+
+@case(builtin=True)
+async def a_run_is_known_by_its_id(store: CheckpointerStore) -> None:
+    """Whatever copies of its config it uses."""
+    checkpointer, other = await store.open(), await store.open()
+    config = {"thread_id": "thread-1", "run_id": "run-1"}
+    await checkpointer.aget_state(config)
+    await checkpointer.aput_state({**config, "more": 1}, {"n": 1})
+    await checkpointer.aput_state({**config, "more": 2}, {"n": 2})
+    await other.aput_state(T1, {"n": 3})
+    with pytest.raises(StaleWriterError):
+        await checkpointer.aput_state(dict(config), {"n": 4})
+
+
+@case(builtin=True)
+async def configs_made_for_one_call_are_one_writer(store: CheckpointerStore) -> None:
+    """The checkpointer itself: what another one put since it read is not lost."""
+    checkpointer, other = await store.open(), await store.open()
+    await checkpointer.aput_state({"thread_id": "t"}, {"n": 1})
+    for each in (checkpointer, other):
+        assert await each.aget_state({"thread_id": "t"}) == {"n": 1}
+    await other.aput_state({"thread_id": "t"}, {"n": 2})
+    await other.aput_state({"thread_id": "t"}, {"n": 3})
+    with pytest.raises(StaleWriterError):
+        await checkpointer.aput_state({"thread_id": "t"}, {"n": 4})
+    assert await checkpointer.aget_state({"thread_id": "t"}) == {"n": 3}
+    await checkpointer.aput_state({"thread_id": "t"}, {"n": 4})
+
+
+@case(builtin=True)
+async def who_never_read_is_not_refused(store: CheckpointerStore) -> None:
+    """They replace what is there, and say so by not reading."""
+    checkpointer, other = await store.open(), await store.open()
+    for number in range(3):
+        await checkpointer.aput_state(T1, {"n": number})
+        await other.aput_state(T1, {"n": -number})
+    assert await checkpointer.aget_state(T1) == {"n": -2}
+
+
+@case(builtin=True)
+async def of_many_who_begin_a_thread_one_wins(store: CheckpointerStore) -> None:
+    """All of them saw that there was nothing."""
+    checkpointer = await store.open()
+    configs = [{"thread_id": "t", "run_id": f"run-{number}"} for number in range(6)]
+    for config in configs:
+        assert await checkpointer.aget_state(config) is None
+
+    async def put(config: dict[str, Any]) -> Any:
+        return await checkpointer.aput_state(config, {"by": config["run_id"]})
+
+    outcomes = await store.together([lambda c=c: put(c) for c in configs])  # type: ignore[misc]
+    won = [outcome for outcome in outcomes if isinstance(outcome, dict)]
+    assert [await checkpointer.aget_state(T1 | {"thread_id": "t"})] == won
+    lost = [outcome for outcome in outcomes if isinstance(outcome, StaleWriterError)]
+    assert len(lost) == 5
+
+
+# deleted threads
+
+
+@case(builtin=True)
+async def a_late_writer_brings_nothing_back(store: CheckpointerStore) -> None:
+    """Who knew a deleted thread is refused until they have read that it is gone."""
+    checkpointer, other = await store.open(), await store.open()
+    late = {"thread_id": "t", "run_id": "late"}
+    puts: list[Callable[[Any], Any]] = [
+        lambda c: checkpointer.aput_state(c, {"n": 2}),
+        lambda c: checkpointer.aput_state_cache(c, {"n": 2}),
+        lambda c: checkpointer.aput_messages(c, said("late")),
+        lambda c: checkpointer.aput_tool_result(c, "call", {}),
+        lambda c: checkpointer.aput_thread(c, ThreadInfo("t", thread_name="late")),
+    ]
+    for put in puts:
+        await checkpointer.aput_state(late, {"n": 1})
+        await other.adelete_thread({"thread_id": "t"})
+        with pytest.raises(ThreadDeletedError, match="aget_state"):
+            await put(late)
+        assert await ids(other, {}) == set()
+        await other.aput_messages({"thread_id": "t"}, said("new"))
+        with pytest.raises(ThreadDeletedError):
+            await put(late)
+        assert await checkpointer.aget_state(late) is None
+        await put(late)
+        await other.adelete_thread({"thread_id": "t"})
+        await checkpointer.aget_state(late)
+
+
+@case(builtin=True)
+async def a_late_writer_brings_no_cleared_state_back(store: CheckpointerStore) -> None:
+    """Their state is one of those that were removed."""
+    checkpointer, other = await store.open(), await store.open()
+    for number in range(3):
+        await checkpointer.aput_state(T1, {"n": number})
+    await checkpointer.aget_state(T1)
+    assert await other.aclear_state(T1) is True
+    assert await other.aclear_state(T1) is False
+    with pytest.raises(StaleWriterError):
+        await checkpointer.aput_state(T1, {"n": 3})
+    assert await checkpointer.aput_state_cache(T1, {"n": 3}) is False
+    assert await checkpointer.aget_state_cache(T1) is None
+    client = store.store.client()
+    assert [header.step_name for header in await client.log("thread-1")] == ["clear_state"]
+    await store.verify()

@@ -1,0 +1,242 @@
+"""The built-in checkpointers: what they take, and that they hold in scripts, forks and crashes."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from custom_checkpointer import DictCheckpointer
+
+from lastgood import registry
+from lastgood.checkpointers import (
+    InMemoryCheckpointer,
+    Message,
+    PgCheckpointer,
+    SqliteCheckpointer,
+    ThreadInfo,
+)
+from lastgood.messages import spoken
+
+CONFIG = {"thread_id": "t"}
+
+
+def run_script(text: str, *arguments: object) -> str:
+    command = [sys.executable, "-W", "error", "-c", text, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_blocking_calls_in_a_script(tmp_path: Path) -> None:
+    printed = run_script(
+        "import sys\n"
+        "from lastgood.checkpointers import SqliteCheckpointer, Message\n"
+        "cp = SqliteCheckpointer(sys.argv[1])\n"
+        "cp.setup(); cp.setup()\n"
+        "cp.put_checkpoint({'thread_id': 't'}, {'n': 1}, [Message('user', 'hello')])\n"
+        "print(cp.get_state({'thread_id': 't'}), len(cp.get_messages({'thread_id': 't'})))\n",
+        tmp_path / "a.db",
+    )
+    assert printed == "{'n': 1} 1\n"
+
+
+def test_a_state_type_can_be_declared(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    SqliteCheckpointer(path).put_state(CONFIG, {"role": "user", "content": "hello"})
+    declared = SqliteCheckpointer[Message](path)
+    found = declared.get_state(CONFIG)
+    assert isinstance(found, Message)
+    assert found.content == "hello"
+
+
+class TestPostgresArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "error", "text"),
+        [
+            ({}, ValueError, "postgres_dsn or pg_pool"),
+            ({"postgres_dsn": "postgresql://x", "pg_pool": object()}, ValueError, "either"),
+            ({"postgres_dsn": "postgresql://x", "id_type": "uuid"}, ValueError, "id_type"),
+            ({"postgres_dsn": "postgresql://x", "pool_config": {"a": 1}}, ValueError, "pg_pool"),
+            ({"postgres_dsn": "postgresql://x", "cache_ttl": 0}, ValueError, "ttl"),
+            ({"postgres_dsn": "postgresql://x", "nonsense": 0}, TypeError, "nonsense"),
+        ],
+    )
+    def test_are_checked(self, arguments: Any, error: type[Exception], text: str) -> None:
+        with pytest.raises(error, match=text):
+            PgCheckpointer(**arguments)
+
+    def test_another_driver_is_named(self) -> None:
+        pool = type("Pool", (), {"__module__": "asyncpg.pool"})()
+        with pytest.raises(TypeError, match="psycopg_pool"):
+            PgCheckpointer(pg_pool=pool)
+
+    def test_all_id_types_and_a_foreign_scheme_are_accepted(self) -> None:
+        for id_type in ("string", "int", "bigint"):
+            made: PgCheckpointer[Any] = PgCheckpointer(
+                "postgresql+asyncpg://ann:secret@nowhere:1/db",
+                pool_config={"min_size": 1, "max_size": 2},
+                id_type=id_type,
+                user_id_type=id_type,
+            )
+            assert made.client.url.startswith("postgresql://")
+            assert "secret" not in made.client.url
+
+    def test_a_missing_driver_is_told_with_the_command(self) -> None:
+        printed = run_script(
+            "import sys\n"
+            "sys.modules['psycopg'] = None\n"
+            "from lastgood.checkpointers import PgCheckpointer\n"
+            "try:\n"
+            "    PgCheckpointer('postgresql://x')\n"
+            "except ImportError as error:\n"
+            "    print(error)\n"
+        )
+        assert 'pip install "lastgood[postgres]"' in printed
+
+    @pytest.mark.server("postgres")
+    def test_a_pool_of_yours(self, postgres_url: str, tmp_path: Path) -> None:
+        from psycopg_pool import ConnectionPool
+
+        from lastgood.testing.postgres_harness import PostgresHarness
+
+        harness = PostgresHarness(tmp_path)
+        with ConnectionPool(postgres_url, min_size=1, max_size=2) as pool:
+            made = PgCheckpointer[Any](pg_pool=pool, schema=harness.schema)
+            made.put_messages(CONFIG, [Message("user", "hello")])
+            assert [message.content for message in made.get_messages(CONFIG)] == ["hello"]
+            made.release()
+            assert not pool.closed
+        harness.close()
+
+
+def test_a_thread_info_speaks_both_languages() -> None:
+    info = ThreadInfo("t", thread_name="Trip", user_id="ann")
+    assert (info.title, info.user) == (info.thread_name, info.user_id) == ("Trip", "ann")
+
+
+def test_what_a_search_looks_into() -> None:
+    parts = [{"type": "text", "text": "said"}, {"type": "image", "data": "bytes"}]
+    assert spoken({"content": parts}) == "said"
+    result = {"type": "tool_result", "output": {"status": "sent", "count": 2}}
+    assert spoken({"content": [result]}) == "sent"
+    assert spoken({"role": "user"}) == ""
+
+
+class TestTwinsOfOthers:
+    """A custom checkpointer that really awaits something."""
+
+    def test_in_a_script_and_in_threads(self) -> None:
+        made = DictCheckpointer()
+        made.setup()
+        threads = [
+            threading.Thread(target=made.put_messages, args=(CONFIG, [Message("user", str(n))]))
+            for n in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made.get_messages(CONFIG)) == 8
+
+    def test_inside_a_running_loop(self) -> None:
+        async def main() -> Any:
+            made = DictCheckpointer()
+            made.put_state(CONFIG, {"n": 1})
+            assert await made.aget_state(CONFIG) == {"n": 1}
+            return made.get_state(CONFIG)
+
+        assert asyncio.run(main()) == {"n": 1}
+
+    def test_from_its_own_loop_it_is_an_error_and_not_a_deadlock(self) -> None:
+        class Nested(DictCheckpointer):
+            async def aget_thread(self, config: Any) -> Any:
+                return self.get_state(config)
+
+        with pytest.raises(RuntimeError, match="Await"):
+            Nested().get_thread(CONFIG)
+
+    def test_in_a_forked_child(self) -> None:
+        made = DictCheckpointer()
+        made.put_state(CONFIG, {"n": 1})
+        child = os.fork()
+        if not child:
+            os._exit(0 if made.get_state(CONFIG) == {"n": 1} else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_checkpointer_in_a_forked_child(tmp_path: Path) -> None:
+    made: SqliteCheckpointer[Any] = SqliteCheckpointer(tmp_path / "a.db")
+    made.put_state(CONFIG, {"n": 1})
+    child = os.fork()
+    if not child:
+        made.put_messages(CONFIG, [Message("user", "from the child")])
+        os._exit(0 if made.get_state(CONFIG) == {"n": 1} else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [message.content for message in made.get_messages(CONFIG)] == ["from the child"]
+
+
+WRITER = """
+import itertools, sys
+from lastgood.checkpointers import Message, SqliteCheckpointer
+cp = SqliteCheckpointer(sys.argv[1])
+for n in itertools.count():
+    cp.put_checkpoint({"thread_id": "t"}, {"n": n}, [Message("user", str(n), message_id=n)])
+    print(n, flush=True)
+"""
+
+
+@pytest.mark.fault
+def test_a_killed_writer_leaves_whole_checkpoints(tmp_path: Path) -> None:
+    """Every acknowledged one is there; of the last one both state and message, or neither."""
+    path = tmp_path / "a.db"
+    command = [sys.executable, "-c", WRITER, str(path)]
+    for _ in range(5):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            told = [int(writer.stdout.readline()) for _ in range(20)]
+            writer.send_signal(signal.SIGKILL)
+            told += [int(line) for line in writer.stdout.read().split()]
+        made: SqliteCheckpointer[Any] = SqliteCheckpointer(path)
+        numbers = [message.message_id for message in made.get_messages(CONFIG)]
+        assert numbers == list(range(len(numbers)))
+        assert len(numbers) in (told[-1] + 1, told[-1] + 2)
+        assert made.get_state(CONFIG) == {"n": numbers[-1]}
+        assert made.client.blocking.verify(data=True).clean
+        made.delete_thread(CONFIG)
+        made.release()
+
+
+APPENDER = """
+import sys
+from lastgood.checkpointers import Message, SqliteCheckpointer
+cp = SqliteCheckpointer(sys.argv[1])
+for n in range(25):
+    shared = Message("user", "shared", message_id=f"shared {n}")
+    cp.put_messages({"thread_id": "t"}, [Message("user", f"{sys.argv[2]} {n}"), shared])
+"""
+
+
+def test_processes_append_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", APPENDER, str(path), str(number)])
+        for number in range(4)
+    ]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    made: SqliteCheckpointer[Any] = SqliteCheckpointer(path)
+    found = [message.content for message in made.get_messages(CONFIG)]
+    assert len(found) == 4 * 25 + 25
+    for number in range(4):
+        mine = [text for text in found if text.startswith(f"{number} ")]
+        assert mine == [f"{number} {n}" for n in range(25)]
+
+
+def test_every_kind_of_store_has_a_checkpointer() -> None:
+    """Those of the registry that promise something; files are for the object door."""
+    built_in = {"memory": InMemoryCheckpointer, "sqlite": SqliteCheckpointer}
+    built_in["postgresql"] = PgCheckpointer
+    schemes = {name for name, entry in registry.BACKENDS.items() if entry.contract}
+    assert schemes - {"files"} <= built_in.keys()
