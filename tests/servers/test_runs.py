@@ -85,6 +85,7 @@ def start(project: Path) -> Iterator[Start]:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
+                start_new_session=True,
             )
         )
         return started[-1]
@@ -198,7 +199,10 @@ def test_nothing_outlives_a_run_that_is_ended(
     assert until(lambda: len(list(project.glob("asleep-*"))) == max(workers, 1))
     servers = belonging_to(process.pid)
     assert len(servers) >= 2, "PostgreSQL with its processes, Valkey"
-    process.send_signal(ending)
+    if ending == signal.SIGINT:
+        os.killpg(process.pid, ending)  # as a terminal does
+    else:
+        process.send_signal(ending)
     process.wait(60)
     asleep = {int(path.name.removeprefix("asleep-")) for path in project.glob("asleep-*")}
     assert gone(*servers, *asleep, within=5), "workers left alone go on for 10 s"
