@@ -32,10 +32,14 @@ MANAGERS = {
     "pickle": CheckpointManager(fmt="pickle", key=b"0123456789abcdef"),
     "uncached": CheckpointManager(BlockingClient.memory(cache_bytes=0)),
 }
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=40, deadline=None)
+slow = pytest.mark.slow
+with_each_manager = pytest.mark.parametrize(
+    "name", ["json", pytest.param("pickle", marks=slow), pytest.param("uncached", marks=slow)]
+)
 
 
-@pytest.mark.parametrize("name", MANAGERS)
+@with_each_manager
 @quick
 @given(agent=graphs())
 def test_a_graph_comes_back_in_a_new_object(name: str, agent: Agent) -> None:
@@ -116,7 +120,7 @@ def edit(draw: Any, agent: Agent) -> None:
         draw(st.sampled_from(PLACES[type(node)]))(node, draw(parts(nodes)))
 
 
-@pytest.mark.parametrize("name", MANAGERS)
+@with_each_manager
 @quick
 @given(agent=graphs(), data=st.data())
 def test_edits_of_any_kind_are_rolled_back(name: str, agent: Agent, data: st.DataObject) -> None:
@@ -137,6 +141,7 @@ def test_edits_of_any_kind_are_rolled_back(name: str, agent: Agent, data: st.Dat
         assert (getattr(node, "_client", None) or getattr(node, "_lock", None)) is private
 
 
+@slow
 @quick
 @given(agents=st.lists(graphs(), min_size=2, max_size=3), data=st.data())
 def test_several_agents_are_rolled_back_together(agents: list[Agent], data: st.DataObject) -> None:
