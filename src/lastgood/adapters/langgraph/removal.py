@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from lastgood.adapters.graph_names import RUNS, WRITES, run_place
 from lastgood.adapters.langgraph import deltas
 from lastgood.adapters.langgraph.memory import Memory
-from lastgood.adapters.langgraph.names import RUNS, WRITES, run_place
 from lastgood.adapters.langgraph.reading import Reading, Row
 from lastgood.adapters.langgraph.shapes import PARENT, Write, is_ours, read_writes
 from lastgood.alias_rules import Alias, Remove, Seen
