@@ -68,7 +68,7 @@ class Removal:
 
     async def threads_of(self, runs: Sequence[str]) -> list[str]:
         """The threads that runs wrote to."""
-        names = [name async for name in self._reading.threads()]
+        names = [name async for name in self._reading.threads()] if runs else []
         found: list[str] = []
         for first in range(0, len(names), THREADS):
             some = names[first : first + THREADS]
