@@ -7,6 +7,7 @@ from lastgood.client import BlockingClient, Client
 from lastgood.codec import Loss, Opaque, register
 from lastgood.diffs import Diff
 from lastgood.errors import (
+    AdapterError,
     BackendConnectionError,
     CheckpointConflictError,
     CheckpointExpiredError,
@@ -44,6 +45,7 @@ from lastgood.runs import Run
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdapterError",
     "BackendConnectionError",
     "Bisection",
     "Blame",

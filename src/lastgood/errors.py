@@ -12,6 +12,7 @@
     |- SchemaMigrationError                    write a migration: the class has changed since
     |- IncompatibleCheckpointError             upgrade, or import: the format is not ours
     |- WrongKeyError                           give the key that it was signed with
+    |- AdapterError                            pass what the framework gave you: this is not it
     |- CheckpointIntegrityError                restore another: stored bytes are damaged
     `- StorageError                            look at the store
        |- TransientStorageError                  try again later: it is busy
@@ -117,6 +118,12 @@ class WrongKeyError(LastgoodError):
     """What is stored was signed with another key than the one at hand; it was not read."""
 
     code = "wrong_key"
+
+
+class AdapterError(LastgoodError):
+    """An adapter was given something that its framework did not make."""
+
+    code = "adapter"
 
 
 class CheckpointIntegrityError(LastgoodError):

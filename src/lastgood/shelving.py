@@ -35,6 +35,8 @@ async def list_items(
     core: Core, listings: Sequence[ItemListing], tenant: str | None = None
 ) -> list[list[ItemRow]]:
     """Live items of threads, one list for each listing."""
+    if not listings:
+        return []
     return await core.backend.items(tenant or core.tenant, listings)
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lastgood.client import Client
 from lastgood.testing import harness_for
-from lastgood.testing.suite import contract_schemes
+from lastgood.testing.harness import BackendHarness
+from lastgood.testing.suite import contract_schemes, server_marks
 
 if find_spec("langgraph") is None:
     collect_ignore_glob = ["test_*.py"]
@@ -17,15 +18,31 @@ if find_spec("langgraph") is None:
 if TYPE_CHECKING:
     from lastgood.adapters.langgraph import LastgoodSaver
 
+SCHEMES: list[Any] = [pytest.param(name, marks=server_marks(name)) for name in contract_schemes()]
 
-@pytest.fixture(params=contract_schemes())
-def client(request: pytest.FixtureRequest, tmp_path: Path) -> Client:
-    return Client.on(harness_for(request.param, tmp_path).backend())
+
+@pytest.fixture(params=SCHEMES)
+def scheme(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
 
 
 @pytest.fixture
-def saver(client: Client) -> Iterator["LastgoodSaver"]:
+def harness(scheme: str, tmp_path: Path) -> Iterator[BackendHarness]:
+    made = harness_for(scheme, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(harness: BackendHarness) -> Iterator[Client]:
+    made = Client.on(harness.backend())
+    yield made
+    made.blocking.close()
+
+
+@pytest.fixture
+def saver(client: Client) -> "LastgoodSaver":
     from lastgood.adapters.langgraph import LastgoodSaver
 
-    with LastgoodSaver(client) as made:
-        yield made
+    return LastgoodSaver(client)

@@ -18,8 +18,7 @@ from langgraph.store.base import (
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
 from lastgood.client import Client
-from lastgood.testing.harness import BackendHarness, harness_for
-from lastgood.testing.suite import contract_schemes
+from lastgood.testing.harness import BackendHarness
 
 
 @pytest.fixture
@@ -184,11 +183,6 @@ class TestSearches:
         assert len(store.search(("n",), limit=2000)) == 1100
 
 
-@pytest.fixture(params=contract_schemes())
-def harness(request: pytest.FixtureRequest, tmp_path: Any) -> BackendHarness:
-    return harness_for(request.param, tmp_path)
-
-
 class TestTime:
     def _pass(self, harness: BackendHarness, minutes: float) -> None:
         if not harness.turns_clock:
@@ -275,7 +269,7 @@ def test_in_a_graph(saver: LastgoodSaver) -> None:
     assert set(keys(LastgoodStore(saver.client).search(("facts",)))) == {"a", "b"}
 
 
-def test_tenants_are_apart_and_threads_do_not_show(client: Client, tmp_path: Any) -> None:
+def test_tenants_are_apart_and_threads_do_not_show(tmp_path: Any) -> None:
     path = str(tmp_path / "two.db")
     ours = LastgoodStore.from_conn_string(path, tenant="A")
     theirs = LastgoodStore.from_conn_string(path, tenant="B")

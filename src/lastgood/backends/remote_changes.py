@@ -160,7 +160,7 @@ def _orphans(tables: RemoteTables, removed: tuple[CheckpointRow, ...]) -> tuple[
     changed: dict[bytes, CheckpointRow] = {}
     gone = {row.id for row in removed}
     for row in removed:
-        for child in tables.children(row):
+        for child in (*tables.children(row), *changed.values()):
             known = changed.get(child.id, child)
             if row.id in (known.parent, known.fallback) and child.id not in gone:
                 changed[child.id] = known.orphaned(row)

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 
 from lastgood import BlockingClient, Checkpoint
-from lastgood.cli import printing, targets, values
+from lastgood.cli import graphs, printing, targets, values
 from lastgood.cli.cleaning import clean, clean_lines
 from lastgood.cli.command import Command
 from lastgood.cli.log import Marks, header_json
@@ -52,7 +52,7 @@ def _print_all(
     terminal = Terminal.on(sys.stdout)
     step = f"step {found.step_index}" + (f", {found.step_name}" if found.step_name else "")
     terminal.line(f"{terminal.styled(clean(found.name), 'yellow', 'bold')}  {clean(step)}")
-    for name, text in _about(client, found):
+    for name, text in _about(client, found, state):
         terminal.line(f"  {terminal.styled(f'{name:<9}', 'dim')} {clean(text)}")
     terminal.line(terminal.styled("state", "bold"))
     _print_tree(terminal, state, options, "  ")
@@ -64,7 +64,7 @@ def _print_tree(terminal: Terminal, part: object, options: Namespace, indent: st
         terminal.line(indent + terminal.highlighted(line))
 
 
-def _about(client: BlockingClient, found: Checkpoint) -> Iterator[tuple[str, str]]:
+def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator[tuple[str, str]]:
     marks = Marks.of(client, found.session_id).on(found)
     yield "agent", f"{found.agent_id}, on branch {found.branch} {marks}"
     yield "saved", printing.moment(found.created_at)
@@ -73,9 +73,12 @@ def _about(client: BlockingClient, found: Checkpoint) -> Iterator[tuple[str, str
     yield "size", f"{found.size:,} bytes"
     yield "id", found.checkpoint_id
     yield "parent", found.parent_id or "none: it is the first"
-    for name, mapping in (("context", found.context), ("metadata", found.metadata)):
-        if mapping:
-            yield name, _inline(mapping)
+    if graphs.is_graphs(found):
+        yield from graphs.about(client, found, state)
+    elif found.context:
+        yield "context", _inline(found.context)
+    if found.metadata:
+        yield "metadata", _inline(found.metadata)
     for loss in found.losses:
         yield "left out", f"{loss.path}: {loss.reason}"
 

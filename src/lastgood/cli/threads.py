@@ -6,10 +6,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from lastgood import BlockingClient, Page, ThreadInfo
+from lastgood.adapters.graph_names import namespace_of
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import Command, limit_option
-from lastgood.cli.printing import Cell, Column, cell
+from lastgood.cli.printing import Cell, Column, cell, counted
 from lastgood.cli.store import json_option, opened
 from lastgood.cli.terminal import Terminal
 
@@ -59,6 +60,13 @@ def _print(client: BlockingClient, page: Page[ThreadInfo], *, filtered: bool) ->
         printing.note(f"There are more: --limit {2 * len(page)}, or --after {page.next}")
 
 
+def _agents(info: ThreadInfo) -> str:
+    """The agents; the subgraphs of a graph, of which each call is one, are only counted."""
+    shown = [name for name in info.agents if not namespace_of(name)]
+    more = len(info.agents) - len(shown)
+    return ", ".join([*shown, *([counted(more, "subgraph")] if more else [])])
+
+
 def _row(info: ThreadInfo) -> list[Cell]:
     style = _STYLES.get(info.status)
     return [
@@ -66,7 +74,7 @@ def _row(info: ThreadInfo) -> list[Cell]:
         cell(info.status, *([style] if style else [])),
         cell(f"{info.checkpoints:,}"),
         cell(info.last_step or "-"),
-        cell(", ".join(info.agents)),
+        cell(_agents(info)),
         cell(info.branches),
         cell(printing.size(info.size)),
         cell(printing.age(info.updated_at), "dim"),

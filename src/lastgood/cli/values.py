@@ -23,6 +23,9 @@ _TAG, _BODY = "$lg", "v"
 _KINDS = {kind.tag: kind for kind in KINDS.values()}
 _INDENT = "  "
 _MISSING = object()
+_MESSAGES = "lc."
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
+"""Messages of LangChain have a dozen fields, most of them empty: those are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,8 @@ def _empty(spelled: Any, inner: Parts) -> str:
 
 
 def _items(inner: Parts, limits: Limits, depth: int) -> Iterator[str]:
+    if inner.label.startswith(_MESSAGES) and limits != EVERYTHING:
+        inner = inner._replace(items=[pair for pair in inner.items if pair[1] not in _NOTHING])
     pad = _INDENT * depth
     head, tail = _excerpt(len(inner.items), limits.items)
     for number, (key, item) in enumerate(inner.items):

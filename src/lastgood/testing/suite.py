@@ -10,6 +10,7 @@ import pytest
 
 from lastgood.registry import BACKENDS
 from lastgood.testing import (
+    alias_cases,
     appends,
     comparisons,
     conflicts,
@@ -49,6 +50,7 @@ from lastgood.testing.harnesses import harness_class
 from lastgood.testing.store import COLOURS, Colour, Store
 
 TOPICS = (
+    alias_cases,
     appends,
     comparisons,
     conflicts,

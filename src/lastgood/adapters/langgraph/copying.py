@@ -5,7 +5,7 @@ Operations over a `Core`. Done twice it does no harm: a copy that was interrupte
 
 from __future__ import annotations
 
-from lastgood.adapters.langgraph.names import RUNS, WRITES, Spot
+from lastgood.adapters.graph_names import RUNS, WRITES, Spot
 from lastgood.adapters.langgraph.putting import Put, Putting
 from lastgood.adapters.langgraph.reading import Reading, Row
 from lastgood.adapters.langgraph.shapes import is_ours

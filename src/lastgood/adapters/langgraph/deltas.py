@@ -12,7 +12,7 @@ from typing import NamedTuple
 import ormsgpack
 from langgraph.checkpoint.base import DeltaChannelHistory
 
-from lastgood.adapters.langgraph.names import Spot
+from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.langgraph.reading import Raw, Reading, Row, read_stub
 from lastgood.adapters.langgraph.shapes import Write, read_writes
 from lastgood.building import build

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 
-from lastgood.adapters.langgraph.names import Spot
+from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.langgraph.reading import TOGETHER, Raw, Reading, Wanted
 from lastgood.adapters.langgraph.shapes import id_of
 from lastgood.backend import Listing

@@ -10,7 +10,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lastgood.adapters.langgraph.names import Spot
+from lastgood.adapters.graph_names import Spot
+from lastgood.adapters.langgraph.shapes import Context
+from lastgood.rows import CheckpointRow
 
 LIMIT = 4096
 
@@ -22,6 +24,12 @@ class Entry(NamedTuple):
     branch: str
     versions: Mapping[str, Any]
     seen: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, row: CheckpointRow, context: Context) -> Entry:
+        """Of a stored checkpoint; LangGraph goes on changing the very dicts that it gave us."""
+        seen = {node: dict(versions) for node, versions in context.seen.items()}
+        return cls(row.id, row.branch, dict(context.versions), seen)
 
 
 class Memory:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.importing import Count, Progress, quietly
 from lastgood.adapters.langgraph.memory import Memory
-from lastgood.adapters.langgraph.names import Spot
 from lastgood.adapters.langgraph.opening import core_of
 from lastgood.adapters.langgraph.putting import Putting
 from lastgood.adapters.langgraph.reading import Reading

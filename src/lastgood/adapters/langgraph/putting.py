@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import Checkpoint
 
+from lastgood.adapters.graph_names import WRITES, Spot, run_place
 from lastgood.adapters.langgraph.memory import Entry, Memory
-from lastgood.adapters.langgraph.names import WRITES, Spot, run_place
 from lastgood.adapters.langgraph.shapes import FRAMEWORK, Context, step_name, unchanged
 from lastgood.alias_rules import Known, SaveAs
 from lastgood.backend import ItemListing
@@ -150,9 +150,7 @@ class Putting:
         return row
 
     def _remember(self, put: Put, row: CheckpointRow) -> None:
-        context = put.context
-        entry = Entry(row.id, row.branch, context.versions, context.seen)
-        self._memory.put(put.spot, context.id, entry)
+        self._memory.put(put.spot, put.context.id, Entry.of(row, put.context))
         if put.run is not None:
             self._memory.note(put.spot.thread, put.run)
 

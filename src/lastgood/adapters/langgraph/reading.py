@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from lastgood.adapters.graph_names import WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.memory import Entry, Memory
-from lastgood.adapters.langgraph.names import WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.shapes import Context, Shape, is_ours, read_writes
 from lastgood.alias_rules import Alias, found_alias
 from lastgood.backend import ItemListing, Listing, Located, ThreadListing
@@ -127,9 +127,7 @@ class Reading:
         return raws
 
     def _remember(self, row: Row) -> None:
-        found, context = row.located.row, row.context
-        entry = Entry(found.id, found.branch, context.versions, context.seen)
-        self._memory.put(row.spot, context.id, entry)
+        self._memory.put(row.spot, row.context.id, Entry.of(row.located.row, row.context))
 
     async def _writes(self, wanted: Sequence[tuple[Spot, str]]) -> list[list[ItemRow]]:
         """The writes of checkpoints, one list each."""

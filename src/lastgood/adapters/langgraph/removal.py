@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from lastgood.adapters.graph_names import RUNS, WRITES, run_place
 from lastgood.adapters.langgraph import deltas
 from lastgood.adapters.langgraph.memory import Memory
-from lastgood.adapters.langgraph.names import RUNS, WRITES, run_place
 from lastgood.adapters.langgraph.reading import Reading, Row
 from lastgood.adapters.langgraph.shapes import PARENT, Write, is_ours, read_writes
 from lastgood.alias_rules import Alias, Remove, Seen
@@ -68,7 +68,7 @@ class Removal:
 
     async def threads_of(self, runs: Sequence[str]) -> list[str]:
         """The threads that runs wrote to."""
-        names = [name async for name in self._reading.threads()]
+        names = [name async for name in self._reading.threads()] if runs else []
         found: list[str] = []
         for first in range(0, len(names), THREADS):
             some = names[first : first + THREADS]

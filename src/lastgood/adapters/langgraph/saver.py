@@ -67,6 +67,13 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         return cls(Client.sqlite(path, **options))
 
     @classmethod
+    def from_postgres(
+        cls, dsn: Any, *, schema: str = "lastgood", **options: Unpack[ClientOptions]
+    ) -> Self:
+        """A saver in PostgreSQL: by a connection string, or on a pool of psycopg that you own."""
+        return cls(Client.postgres(dsn, schema=schema, **options))
+
+    @classmethod
     def from_memory(cls, **options: Unpack[ClientOptions]) -> Self:
         """A saver that ends with the process."""
         return cls(Client.memory(**options))

@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
-from lastgood.adapters.langgraph.names import WRITES, Spot
+from lastgood.adapters.graph_names import WRITES, Spot
 from lastgood.adapters.langgraph.versions import shortened, whole
 from lastgood.checkpoints import read_mapping
 from lastgood.codec import Codec
@@ -117,10 +117,10 @@ def unchanged(checkpoint: Checkpoint, new_versions: Any, base: Mapping[str, Any]
 def step_name(metadata: Mapping[str, Any], seen: Mapping[str, Any], before: Any) -> str | None:
     """What people call the step: the nodes that ran, or where the checkpoint comes from."""
     source = metadata.get("source")
-    ran = [node for node in seen if node not in _INNER and seen[node] != (before or {}).get(node)]
-    if source != "loop" or before is None or not ran:
+    if source != "loop" or before is None:
         return source if isinstance(source, str) else None
-    return ", ".join(ran)[:200]
+    ran = [node for node in seen if node not in _INNER and seen[node] != before.get(node)]
+    return ", ".join(ran)[:200] or "start"
 
 
 # writes

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lastgood.adapters.langgraph.names import Spot
+from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.langgraph.stock import StockSerde
 from lastgood.errors import BackendConnectionError, CheckpointNotFoundError
 

@@ -1,0 +1,91 @@
+"""Threads of graphs on the command line: messages, next nodes, open questions."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.types import Command
+
+from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.cli import main
+from tests.langgraph.test_import import config, graph
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    path = str(tmp_path / "lastgood.db")
+    with LastgoodSaver.from_sqlite(path) as saver:
+        app = graph().compile(checkpointer=saver)
+        app.invoke({"messages": [HumanMessage("hello")]}, config("chat"))
+        app.invoke(Command(resume="yes"), config("chat"))
+        app.invoke({"messages": [HumanMessage("again")]}, config("chat"))
+    return path
+
+
+def told(capsys: Any, *words: str) -> str:
+    assert main(list(words)) in (0, 1)
+    out: str = capsys.readouterr().out
+    return out
+
+
+def test_threads(store: str, capsys: Any) -> None:
+    assert "graph, 2 subgraphs" in told(capsys, "threads", "--store", store)
+
+
+def test_log_names_the_nodes(store: str, capsys: Any) -> None:
+    out = told(capsys, "log", "chat", "--agent", "graph", "--store", store)
+    assert [line.split()[1] for line in out.splitlines()[1:]] == [
+        "answer", "start", "input", "inner", "answer", "start", "input",
+    ]  # fmt: skip
+
+
+def test_show(store: str, capsys: Any) -> None:
+    out = told(capsys, "show", "chat/graph@", "--store", store)
+    assert "next      inner" in out
+    assert 'content: "again"' in out
+    assert "additional_kwargs" not in out
+    lines = told(capsys, "log", "chat", "--store", store).splitlines()
+    inside = next(line for line in lines if "graph|inner" in line)
+    out = told(capsys, "show", f"chat{inside.split()[0]}", "--store", store)
+    assert "next      ask" in out
+    assert 'waits for "sure?"' in out
+
+
+def test_show_full_leaves_nothing_out(store: str, capsys: Any) -> None:
+    assert "additional_kwargs" in told(capsys, "show", "chat/graph@", "--full", "--store", store)
+
+
+def test_diff(store: str, capsys: Any) -> None:
+    out = told(capsys, "diff", "chat/graph@~1", "chat/graph@", "--store", store)
+    assert "1 message added" in out
+
+
+def test_without_langgraph(store: str) -> None:
+    """The command reads a graph's threads where LangGraph is not imported."""
+    program = (
+        "import sys; sys.modules['langgraph'] = sys.modules['langchain_core'] = None;"
+        "from lastgood.cli import main;"
+        f"sys.exit(main(['show', 'chat/graph@', '--store', {store!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert 'content: "again"' in done.stdout
+    assert "next      inner" in done.stdout
+
+
+def test_rewind_by_hand_is_where_the_graph_goes_on(store: str, capsys: Any) -> None:
+    saver = LastgoodSaver.from_sqlite(store)
+    app = graph().compile(checkpointer=saver)
+    history = list(app.get_state_history(config("chat")))
+    after = next(place for place in history if len(place.values.get("messages", ())) == 2)
+    told(capsys, "rewind", "chat", "@~3", "--agent", "graph", "--store", store)
+    found = app.get_state(config("chat"))
+    assert found.values == after.values
+    app.invoke({"messages": [HumanMessage("other")]}, config("chat"))
+    texts = [message.content for message in app.get_state(config("chat")).values["messages"]]
+    assert texts[:1] == ["hello"]
+    assert texts[2] == "other"
