@@ -38,7 +38,7 @@ from lastgood.model import (
     ThreadInfo,
 )
 from lastgood.objects import Checkpointable, CheckpointManager, checkpoint
-from lastgood.reports import Problem, Report, Size, Stats
+from lastgood.reports import CopyReport, NotCopied, Problem, Report, Size, Stats
 from lastgood.runs import Run
 
 __version__ = "0.1.0"
@@ -60,6 +60,7 @@ __all__ = [
     "CheckpointNotFoundError",
     "Checkpointable",
     "Client",
+    "CopyReport",
     "Diff",
     "Framework",
     "Gap",
@@ -68,6 +69,7 @@ __all__ = [
     "LastgoodError",
     "Loss",
     "Move",
+    "NotCopied",
     "Opaque",
     "Page",
     "Problem",
