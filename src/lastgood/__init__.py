@@ -39,7 +39,7 @@ from lastgood.model import (
     ThreadInfo,
 )
 from lastgood.objects import Checkpointable, CheckpointManager, checkpoint
-from lastgood.reports import Problem, Report, Size, Stats
+from lastgood.reports import CopyReport, NotCopied, Problem, Report, Size, Stats
 from lastgood.runs import Run
 
 __version__ = "0.1.0"
@@ -62,6 +62,7 @@ __all__ = [
     "CheckpointNotFoundError",
     "Checkpointable",
     "Client",
+    "CopyReport",
     "Diff",
     "Framework",
     "Gap",
@@ -70,6 +71,7 @@ __all__ = [
     "LastgoodError",
     "Loss",
     "Move",
+    "NotCopied",
     "Opaque",
     "Page",
     "Problem",

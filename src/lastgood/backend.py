@@ -212,8 +212,8 @@ class Backend(ABC):
         """Look, decide, write: one atomic unit. Gives back the writes with all keys filled in.
 
         - Two commits never see the same `Found` if one of them changes it.
-        - If a part's number or a new branch's name is taken, decide again, saying so: that loop is
-          `commits.decided`.
+        - If a part's number, a new branch's name or the id of a checkpoint that comes from another
+          store is taken, decide again, saying so: that loop is `commits.decided`.
         - If `decide` raises, nothing is written and the error propagates.
         """
 

@@ -15,6 +15,7 @@ from lastgood.backend import Listing
 from lastgood.blocking_runs import BlockingRun
 from lastgood.checkpoints import Checkpoint
 from lastgood.comparison import Comparing
+from lastgood.copies import Copying
 from lastgood.core import About, Core
 from lastgood.driver import Direct, Driver, blocking, iterated
 from lastgood.errors import CheckpointIntegrityError
@@ -54,7 +55,7 @@ class RunOptions(TypedDict, total=False):
     ttl_seconds: float | timedelta | None
 
 
-class Client(Opener, Looking, Moving, Comparing, Inspecting):
+class Client(Opener, Looking, Moving, Comparing, Inspecting, Copying):
     """Durable state for agents; every method is a coroutine.
 
     Bound to no event loop, usable from any number of tasks and threads. `with Client.sqlite()`
@@ -276,6 +277,7 @@ class BlockingClient(Opener):
 
     def __init__(self, core: Core) -> None:
         arguments.made_by_factory(core, Core, type(self))
+        self._core = core
         self._direct = Client(core, Direct())
 
     @classmethod
@@ -285,7 +287,7 @@ class BlockingClient(Opener):
     @property
     def aio(self) -> Client:
         """The same store for async code."""
-        return Client(self._direct._core)
+        return Client(self._core)
 
     @property
     def durability(self) -> str:
@@ -373,6 +375,7 @@ class BlockingClient(Opener):
     switch = blocking(Client.switch)
     verify = blocking(Client.verify)
     stats = blocking(Client.stats)
+    copy_to = blocking(Client.copy_to)
 
     def watch(
         self, session_id: str, *, agent_id: str | None = None, after: int | None = None

@@ -23,6 +23,7 @@ from lastgood.rows import (
     ItemRow,
     LaneRow,
     MoveRow,
+    Row,
     RunRow,
     TagRow,
     ThreadRow,
@@ -88,6 +89,18 @@ class Found(NamedTuple):
         return self.thread if self.thread is not None and self.thread.live else None
 
 
+class Brought(NamedTuple):
+    """A checkpoint of another store that is taken over as it is, with the parts that are new here.
+
+    In its slots a negative number stands for a stream that is new here, the same one throughout a
+    commit.
+    """
+
+    row: CheckpointRow
+    slots: tuple[Slot, ...]
+    parts: tuple[Part, ...] = ()
+
+
 class Writes(NamedTuple):
     """What a commit changes; None and empty mean "leave as it is"."""
 
@@ -110,6 +123,10 @@ class Writes(NamedTuple):
     """Items to insert, each in the place of the one that is there."""
     dropped: tuple[ItemRow, ...] = ()
     """Items to remove."""
+    rows: tuple[Row, ...] = ()
+    """Lanes, branches, moves, tags, runs and items of another store, taken over as they are."""
+    brought: tuple[Brought, ...] = ()
+    """Checkpoints of another store, in the order of their seq."""
     wiped: ThreadRow | None = None
     """A thread of which nothing but this tombstone stays."""
     answer: object = None
@@ -124,10 +141,12 @@ class Writes(NamedTuple):
             move=self.move and self.move._replace(thread=thread),
             checkpoint=self.checkpoint and self.checkpoint._replace(thread=thread),
             items=tuple([item._replace(thread=thread) for item in self.items]),
+            rows=tuple([row._replace(thread=thread) for row in self.rows]),
+            brought=tuple([b._replace(row=b.row._replace(thread=thread)) for b in self.brought]),
         )
 
 
-Taken = frozenset[Literal["stream", "branch"]]
+Taken = frozenset[Literal["stream", "branch", "id"]]
 NOTHING: Taken = frozenset()
 
 
@@ -160,7 +179,8 @@ class Intent(Protocol):
         """What to write, given what was found; raises a LastgoodError to write nothing.
 
         `taken` holds "stream" when the next number of a stream that an earlier answer wanted to
-        grow is there already, "branch" when the name of its new branch is.
+        grow is there already, "branch" when the name of its new branch is, "id" when a checkpoint
+        that it brings from another store is.
         """
         ...
 

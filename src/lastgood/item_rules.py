@@ -22,8 +22,13 @@ _HIDDEN = "\x1f"
 """No tenant that a user can name has a control character in it."""
 
 
+KINDS = ("store", "parked", "cache")
+"""What is kept in hidden threads: whoever copies a store takes all of them along."""
+
+
 def hidden(tenant: str, name: str) -> str:
     """The tenant that holds hidden threads of one kind for a user's tenant."""
+    assert name in KINDS, name
     return f"{tenant}{_HIDDEN}{name}"
 
 

@@ -54,6 +54,8 @@ class Part(NamedTuple):
     number: int
     data: bytes
     digest: bytes
+    born: int = 0
+    """The seq of the save that brought it, where that is not the one it is stored with."""
 
 
 class Spot(NamedTuple):

@@ -53,8 +53,8 @@ class Delete(Repeatable):
         return Scope(self.tenant, self.thread)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
-        thread = found.live
-        if thread is None:
+        thread = found.thread
+        if thread is None or thread.state == DELETED:
             return Writes(answer=False)
         tombstone = thread.emptied()._replace(state=DELETED)
         return Writes(wiped=tombstone, answer=True)

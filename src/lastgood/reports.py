@@ -1,4 +1,4 @@
-"""What `verify` and `stats` answer: plain values that read well when printed.
+"""What `verify`, `stats` and `copy_to` answer: plain values that read well when printed.
 
 Nothing here reads a store; stdlib only.
 """
@@ -159,3 +159,55 @@ class Stats:
         file = "" if self.file_bytes is None else f", {self.file_bytes:,} on disk"
         lines = [f"{_counted(self.threads, 'thread')}, {self.total}{file}"]
         return "\n".join([*lines, *map(str, self.by_thread), *map(str, self.by_path)])
+
+
+@dataclass(frozen=True, slots=True)
+class NotCopied:
+    """A thread that was not copied.
+
+    `kind` is one of a few stable words:
+
+        differs   it is in the target already, with other content
+        deleted   it was deleted in the target
+        changing  it was written to all the time
+        damaged   it cannot be read as it was written
+        conflict  a checkpoint of it has the id of one in another thread of the target
+    """
+
+    thread: str
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.thread}: {self.message} [{self.kind}]"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What `copy_to` did."""
+
+    threads: int = 0
+    """Copied now, every one compared with the source."""
+    same: int = 0
+    """Threads that were there already, equal to the source."""
+    checkpoints: int = 0
+    parts: int = 0
+    bytes: int = 0
+    """Of the parts."""
+    items: int = 0
+    dry_run: bool = False
+    """Whether nothing was written: then these are the threads that would be copied."""
+    problems: tuple[NotCopied, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every thread that was chosen is in the target now."""
+        return not self.problems and not (self.dry_run and self.threads)
+
+    def __str__(self) -> str:
+        verb = "to copy" if self.dry_run else "copied"
+        numbers = (self.threads, self.checkpoints, self.parts, self.bytes, self.items)
+        names = ("thread", "checkpoint", "part", "byte", "item")
+        seen = ", ".join(map(_counted, numbers, names))
+        there = f"; {_counted(self.same, 'thread')} there already" if self.same else ""
+        return "\n".join([f"{verb}: {seen}{there}", *map(str, self.problems)])

@@ -19,7 +19,8 @@ from lastgood.ids import show_id
 from lastgood.integrity import chained_digest, content_checksum, seal
 from lastgood.manifest import Slot
 
-LIVE, DELETED = 0, 1
+LIVE, DELETED, ARRIVING = 0, 1, 2
+"""A thread that is arriving is being copied here from another store: nobody sees it yet."""
 MINUTE = 26
 """Microseconds shifted by this count units of 67 seconds."""
 

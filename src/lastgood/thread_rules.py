@@ -6,14 +6,19 @@ Pure, like all rules.
 from __future__ import annotations
 
 from lastgood.commits import Found
-from lastgood.errors import ThreadDeletedError
-from lastgood.rows import LIVE, MINUTE, LaneRow, MoveRow, ThreadRow
+from lastgood.errors import ThreadDeletedError, TransientStorageError
+from lastgood.rows import ARRIVING, LIVE, MINUTE, LaneRow, MoveRow, ThreadRow
 
 BEGIN_ANEW = "Stop this writer, or begin anew: a save without parent_id, or a new run."
 
 
 def opened(tenant: str, thread: str, found: Found, owner: str | None) -> ThreadRow:
-    """A new incarnation of a thread id."""
+    """A new incarnation of a thread id; raises TransientStorageError while it is being copied."""
+    if found.thread is not None and found.thread.state == ARRIVING:
+        raise TransientStorageError(
+            f"thread {thread!r} is being copied here from another store, and is not complete.",
+            hint="Wait for the copy to end or begin it again; `delete` gives it up.",
+        )
     return ThreadRow(
         thread=0,
         tenant=tenant,

@@ -6,8 +6,8 @@ from typing import Any
 
 from lastgood.backends.memory_shelves import Shelves, StoredPart
 from lastgood.backends.memory_tables import MemoryTables
-from lastgood.backends.tables import taken
-from lastgood.commits import Taken, Writes
+from lastgood.backends.tables import met, taken
+from lastgood.commits import Brought, Taken, Writes
 from lastgood.manifest import Slot, Spot
 from lastgood.pages import SLICE
 from lastgood.rows import (
@@ -34,9 +34,11 @@ class MemoryWriter(MemoryTables):
     def __init__(self, shelves: Shelves, clock: int) -> None:
         super().__init__(shelves, clock)
         self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._numbers: dict[int, int] = {}
+        """The streams that this commit opens and knows by negative numbers."""
 
     def taken(self, writes: Writes) -> Taken:
-        return taken(self, writes, self.shelves.parts.__contains__)
+        return taken(self, writes, self.shelves.parts.__contains__) | met(self, writes)
 
     def write(self, writes: Writes) -> Writes:
         """Carry out what was decided; gives back the writes with their keys."""
@@ -59,7 +61,7 @@ class MemoryWriter(MemoryTables):
         if writes.thread is not None:
             writes = self._thread(writes, writes.thread)
         single = (writes.lane, writes.run, writes.move, writes.tag)
-        for row in (*single, *writes.branches, *writes.items):
+        for row in (*single, *writes.branches, *writes.items, *writes.rows):
             if row is not None:
                 self._put(row)
         for item in writes.dropped:
@@ -67,7 +69,10 @@ class MemoryWriter(MemoryTables):
         if writes.untagged is not None:
             self._set(self.shelves.tags[writes.untagged.thread], writes.untagged.name)
         if writes.checkpoint is not None:
-            writes = self._add(writes, writes.checkpoint)
+            added = self._add(Brought(writes.checkpoint, writes.slots, writes.parts))
+            writes = writes._replace(checkpoint=added.row, slots=added.slots)
+        if writes.brought:
+            writes = writes._replace(brought=tuple(map(self._add, writes.brought)))
         for removed in writes.removed:
             self._remove(removed)
         return writes
@@ -102,23 +107,29 @@ class MemoryWriter(MemoryTables):
             self._set(shelves.checkpoints.setdefault(row.thread, {}), row.seq, columns)
             self._set(shelves.ids.setdefault(row.id, {}), row.thread, row.seq)
 
-    def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
-        slots = tuple(self._stream(row.thread, slot) for slot in writes.slots)
-        row = row._replace(slots=pack_slots(slots))
-        for part in writes.parts:
+    def _add(self, given: Brought) -> Brought:
+        slots = tuple(self._stream(given.row.thread, slot) for slot in given.slots)
+        row = given.row._replace(slots=pack_slots(slots))
+        for part in given.parts:
             spot = Spot(slots[part.slot].stream, part.number)
-            self._set(self.shelves.parts, spot, StoredPart(row.seq, part.digest, part.data))
+            stored = StoredPart(part.born or row.seq, part.digest, part.data)
+            self._set(self.shelves.parts, spot, stored)
             if len(part.data) >= SLICE:
                 self._set(self.shelves.large, (row.thread, part.digest), spot)
         self._put(row)
-        return writes._replace(checkpoint=row, slots=slots)
+        return given._replace(row=row, slots=slots)
 
     def _stream(self, thread: int, slot: Slot) -> Slot:
-        if slot.stream:
+        if slot.stream > 0:
             return slot
-        self.shelves.last_stream += 1
-        self._set(self.shelves.streams, self.shelves.last_stream, thread)
-        return slot._replace(stream=self.shelves.last_stream)
+        number = self._numbers.get(slot.stream)
+        if number is None:
+            self.shelves.last_stream += 1
+            number = self.shelves.last_stream
+            self._set(self.shelves.streams, number, thread)
+            if slot.stream:
+                self._numbers[slot.stream] = number
+        return slot._replace(stream=number)
 
     def _remove(self, row: CheckpointRow) -> None:
         for columns in list(self.shelves.checkpoints[row.thread].values()):

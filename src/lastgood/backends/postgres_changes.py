@@ -112,6 +112,9 @@ def statement(schema: str, change: Change) -> tuple[str, list[object]]:
         )
     if change.checkpoint is not None:
         _checkpoint(steps, change, change.checkpoint)
+    if change.brought:
+        _brought(steps, change)
+    _parts(steps, change)
     _removals(steps, change)
     news = f"(SELECT count(pg_notify('lastgood', {schema!r})) FROM guard WHERE watched > {CLOCK})"
     text = f"WITH {', '.join(steps.steps)} SELECT (SELECT count(*) FROM guard), {news}"
@@ -148,6 +151,23 @@ def _checkpoint(steps: _Steps, change: Change, row: CheckpointRow) -> None:
         f"INSERT INTO {steps.at}.checkpoint ({names}, tenant) {made}",
         [*stored(row), to_bytes(change.place.tenant)],
     )
+
+
+def _brought(steps: _Steps, change: Change) -> None:
+    """Many rows by columns: a statement of few values, whatever their number."""
+    names = ", ".join(COLUMNS[CheckpointRow])
+    arrays = MARKS[CheckpointRow].replace(",", "[],") + "[]"
+    steps.add(
+        f"INSERT INTO {steps.at}.checkpoint ({names}, tenant)"
+        f" SELECT u.*, %s::bytea FROM guard, unnest({arrays}) u",
+        [
+            to_bytes(change.place.tenant),
+            *map(list, zip(*map(stored, change.brought), strict=True)),
+        ],
+    )
+
+
+def _parts(steps: _Steps, change: Change) -> None:
     if change.streams:
         steps.add(
             f"INSERT INTO {steps.at}.stream"
@@ -157,10 +177,9 @@ def _checkpoint(steps: _Steps, change: Change, row: CheckpointRow) -> None:
     if change.parts:
         steps.add(
             f"INSERT INTO {steps.at}.part"
-            " SELECT %s::bigint, u.stream, u.number, %s::bigint, u.digest, u.data FROM guard,"
-            " unnest(%s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])"
-            " u(stream, number, digest, data)",
-            [change.key, row.seq, *_columns(change.parts, "stream number digest data")],
+            " SELECT %s::bigint, u.* FROM guard,"
+            " unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[]) u",
+            [change.key, *_columns(change.parts, "stream number born digest data")],
         )
     large = list({part.digest: part for part in change.large}.values())
     if large:

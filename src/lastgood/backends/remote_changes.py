@@ -7,14 +7,14 @@ numbers, which come from a supply that was reserved before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.tables import taken
-from lastgood.commits import Found, Intent, Taken, Writes
-from lastgood.manifest import Part, Slot, Spot
+from lastgood.commits import Brought, Found, Intent, Taken, Writes
+from lastgood.manifest import Spot
 from lastgood.pages import SLICE
 from lastgood.rows import CheckpointRow, ItemRow, Row, ThreadRow, pack_slots, seal_of
 
@@ -60,6 +60,8 @@ class Change(NamedTuple):
     untagged: str | None = None
     dropped: tuple[ItemRow, ...] = ()
     checkpoint: CheckpointRow | None = None
+    brought: tuple[CheckpointRow, ...] = ()
+    """Checkpoints that come from another store."""
     streams: tuple[int, ...] = ()
     """Those that are new."""
     parts: tuple[PlacedPart, ...] = ()
@@ -120,13 +122,11 @@ def _made(
         writes = writes.bound(key)._replace(thread=writes.thread._replace(thread=key))
     row = writes.thread or found.thread
     assert row is not None, "a commit is about a thread"
-    slots, streams = _slots(writes, supply)
+    writes, streams = _numbered(writes, supply)
     checkpoint = writes.checkpoint
-    if checkpoint is not None and streams:
-        checkpoint = checkpoint._replace(slots=pack_slots(slots))
-        writes = writes._replace(checkpoint=checkpoint, slots=slots)
-    born = checkpoint.seq if checkpoint else 0
-    rows = (writes.lane, writes.run, writes.move, writes.tag, *writes.branches, *writes.items)
+    given = [Brought(checkpoint, writes.slots, writes.parts)] if checkpoint else []
+    single = (writes.lane, writes.run, writes.move, writes.tag)
+    rows = (*single, *writes.branches, *writes.items, *writes.rows)
     change = change._replace(
         key=row.thread,
         thread=writes.thread,
@@ -134,25 +134,38 @@ def _made(
         untagged=writes.untagged.name if writes.untagged else None,
         dropped=writes.dropped,
         checkpoint=checkpoint,
+        brought=tuple(each.row for each in writes.brought),
         streams=streams,
-        parts=tuple(_placed(part, slots, born) for part in writes.parts),
+        parts=tuple(part for each in (*given, *writes.brought) for part in _placed(each)),
         removed=writes.removed,
         orphans=_orphans(tables, writes.removed),
     )
     return Decision(writes, found, change)
 
 
-def _slots(writes: Writes, supply: Supply) -> tuple[tuple[Slot, ...], tuple[int, ...]]:
-    """The streams of a checkpoint, those that are new with a number; and these numbers."""
-    new = sum(slot.stream == 0 for slot in writes.slots)
-    numbers = supply("stream", new) if new else []
+def _numbered(writes: Writes, supply: Supply) -> tuple[Writes, tuple[int, ...]]:
+    """New streams with a number, wherever they are named; and these numbers."""
+    named = {slot.stream for each in writes.brought for slot in each.slots if slot.stream < 0}
+    count = sum(slot.stream == 0 for slot in writes.slots) + len(named)
+    if not count:
+        return writes, ()
+    numbers = supply("stream", count)
     left = iter(numbers)
-    slots = (s if s.stream else s._replace(stream=next(left)) for s in writes.slots)
-    return tuple(slots), tuple(numbers)
+    known = {name: next(left) for name in named}
+    slots = tuple(s if s.stream else s._replace(stream=next(left)) for s in writes.slots)
+    checkpoint = writes.checkpoint and writes.checkpoint._replace(slots=pack_slots(slots))
+    brought = tuple(_renumbered(each, known) for each in writes.brought)
+    return writes._replace(checkpoint=checkpoint, slots=slots, brought=brought), tuple(numbers)
 
 
-def _placed(part: Part, slots: tuple[Slot, ...], born: int) -> PlacedPart:
-    return PlacedPart(slots[part.slot].stream, part.number, born, part.digest, part.data)
+def _renumbered(given: Brought, known: dict[int, int]) -> Brought:
+    slots = tuple(s._replace(stream=known.get(s.stream, s.stream)) for s in given.slots)
+    return given._replace(row=given.row._replace(slots=pack_slots(slots)), slots=slots)
+
+
+def _placed(given: Brought) -> Iterator[PlacedPart]:
+    for slot, number, data, digest, born in given.parts:
+        yield PlacedPart(given.slots[slot].stream, number, born or given.row.seq, digest, data)
 
 
 def _orphans(tables: RemoteTables, removed: tuple[CheckpointRow, ...]) -> tuple[CheckpointRow, ...]:

@@ -19,8 +19,8 @@ from lastgood.backends.sqlite_schema import (
     stamp,
 )
 from lastgood.backends.sqlite_tables import SqliteTables
-from lastgood.backends.tables import Line, taken
-from lastgood.commits import Scope, Taken, Writes
+from lastgood.backends.tables import Line, met, taken
+from lastgood.commits import Brought, Scope, Taken, Writes
 from lastgood.errors import StorageError
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
@@ -80,12 +80,14 @@ class SqliteWriter(SqliteTables):
         self._recent = recent
         self._stamp = recent.stamp
         self._lane: LaneRow | None = None
-        self._active: int | None = None
+        self._before: ThreadRow | None = None
+        self._numbers: dict[int, int] = {}
+        """The streams that this commit opens and knows by negative numbers."""
 
     def line(self, scope: Scope) -> Line:
         found = self._recent.line(scope) or super().line(scope)
         self._lane = found.lane
-        self._active = found.thread.active if found.thread else None
+        self._before = found.thread
         return found
 
     def audit_items(self, thread: ThreadRow) -> None:
@@ -94,7 +96,7 @@ class SqliteWriter(SqliteTables):
             self._recent.account(thread.thread)
 
     def taken(self, writes: Writes) -> Taken:
-        return taken(self, writes, self._has_part)
+        return taken(self, writes, self._has_part) | met(self, writes)
 
     def _has_part(self, spot: Spot) -> bool:
         known = self._recent.has_part(spot)
@@ -133,7 +135,10 @@ class SqliteWriter(SqliteTables):
         if writes.untagged is not None:
             self.connection.execute(_DELETE_TAG, writes.untagged[:2])
         if writes.checkpoint is not None:
-            writes = self._add(writes, writes.checkpoint)
+            added = self._add(Brought(writes.checkpoint, writes.slots, writes.parts))
+            writes = writes._replace(checkpoint=added.row, slots=added.slots)
+        if writes.rows or writes.brought:
+            writes = self._take_over(writes)
         for removed in writes.removed:
             self._remove(removed)
         return writes
@@ -147,9 +152,22 @@ class SqliteWriter(SqliteTables):
         self.connection.execute(LATER["item"])
         self.connection.executemany(_INSERT[ItemRow], [sealed(item) for item in items])
 
+    def _take_over(self, writes: Writes) -> Writes:
+        """Rows of another store."""
+        for cls in dict.fromkeys(type(row) for row in writes.rows):
+            if TABLES[cls] in LATER:
+                self.connection.execute(LATER[TABLES[cls]])
+            rows = [sealed(row) for row in writes.rows if type(row) is cls]
+            self.connection.executemany(_INSERT[cls], rows)
+        return writes._replace(brought=tuple(map(self._add, writes.brought)))
+
     def _update(self, thread: ThreadRow) -> None:
         """Only columns that no index covers, most of the time: few saves touch an index."""
-        changed = thread.active != self._active
+        before = self._before
+        if before is None or before[:_ACTIVE] != thread[:_ACTIVE]:
+            self._put(thread)  # it has arrived: another state
+            return
+        changed = thread.active != before.active
         statement = _UPDATE_ACTIVE if changed else _UPDATE_THREAD
         values = sealed(thread)[_ACTIVE if changed else _ACTIVE + 1 :]
         self.connection.execute(statement, (*values, thread.thread))
@@ -172,22 +190,25 @@ class SqliteWriter(SqliteTables):
         self.connection.execute(_NOTE_KEY, (stamp(key, name), name))
         return key
 
-    def _add(self, writes: Writes, row: CheckpointRow) -> Writes:
-        slots = writes.slots
-        if 0 in [slot.stream for slot in slots]:
+    def _add(self, given: Brought) -> Brought:
+        row, slots, parts = given
+        if any([slot.stream <= 0 for slot in slots]):
             slots = tuple(self._stream(row.thread, slot) for slot in slots)
             row = row._replace(slots=pack_slots(slots))
-            writes = writes._replace(checkpoint=row, slots=slots)
-        self._insert_parts(row, slots, writes.parts)
+        self._insert_parts(row, slots, parts)
         columns = sealed(row)
         self.connection.execute(_INSERT_CHECKPOINT, (row.thread << 32 | row.seq, *columns[2:]))
-        return writes
+        return Brought(row, slots, parts)
 
     def _stream(self, thread: int, slot: Slot) -> Slot:
-        if slot.stream:
+        if slot.stream > 0:
             return slot
-        key = self._next_key("stream")
-        self.connection.execute("INSERT INTO lastgood_stream VALUES (?, ?)", (thread, key))
+        key = self._numbers.get(slot.stream)
+        if key is None:
+            key = self._next_key("stream")
+            self.connection.execute("INSERT INTO lastgood_stream VALUES (?, ?)", (thread, key))
+            if slot.stream:
+                self._numbers[slot.stream] = key
         return slot._replace(stream=key)
 
     def _insert_parts(
@@ -196,7 +217,7 @@ class SqliteWriter(SqliteTables):
         keyed = [(slots[part.slot].stream << 32 | part.number, part) for part in parts]
         self.connection.executemany(
             "INSERT INTO lastgood_part VALUES (?, ?, ?, ?)",
-            [(key, row.seq, part.digest, part.data) for key, part in keyed],
+            [(key, part.born or row.seq, part.digest, part.data) for key, part in keyed],
         )
         large = [(row.thread, p.digest, key) for key, p in keyed if len(p.data) >= SLICE]
         if large:

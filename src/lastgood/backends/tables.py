@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
 from lastgood.backend import Listing
-from lastgood.commits import Found, Place, Scope, Taken, Writes
+from lastgood.commits import NOTHING, Found, Place, Scope, Taken, Writes
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Spot
 from lastgood.rows import (
@@ -307,7 +307,7 @@ def audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:
 
 def taken(tables: Tables, writes: Writes, has_part: Callable[[Spot], bool]) -> Taken:
     """What stands in the way of a decision: grown streams, a branch of the same name."""
-    found: set[Literal["stream", "branch"]] = set()
+    found: set[Literal["stream", "branch", "id"]] = set()
     if writes.opens and tables.branch(*writes.branches[0][:3]) is not None:
         found.add("branch")
     first = {part.slot: part.number for part in reversed(writes.parts)}
@@ -316,3 +316,13 @@ def taken(tables: Tables, writes: Writes, has_part: Callable[[Spot], bool]) -> T
         if stream and has_part(Spot(stream, number)):
             found.add("stream")
     return frozenset(found)
+
+
+def met(tables: Tables, writes: Writes) -> Taken:
+    """Whether a checkpoint that comes from another store has the id of one that is there."""
+    if not writes.brought:
+        return NOTHING
+    assert writes.thread is not None, "what comes, comes with its thread"
+    tenant = writes.thread.tenant
+    known = any(tables.owned(each.row.id, tenant) for each in writes.brought)
+    return frozenset({"id"}) if known else NOTHING

@@ -29,6 +29,7 @@ from lastgood.cli.command import (
     Refusal,
 )
 from lastgood.cli.completion import COMPLETE, COMPLETION
+from lastgood.cli.copy import COPY
 from lastgood.cli.delete import DELETE
 from lastgood.cli.demo import DEMO
 from lastgood.cli.diff import DIFF
@@ -59,6 +60,7 @@ COMMANDS: tuple[Command, ...] = (
     TAG,
     DELETE,
     IMPORT,
+    COPY,
     VERIFY,
     DOCTOR,
     DU,
@@ -66,7 +68,7 @@ COMMANDS: tuple[Command, ...] = (
     DEMO,
 )
 HIDDEN: tuple[Command, ...] = (COMPLETE,)
-_WITHOUT_STORE = {"demo", "completion", "__complete"}
+_WITHOUT_STORE = {"copy", "demo", "completion", "__complete"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -42,6 +42,11 @@ def store_options(parser: ArgumentParser) -> None:
         default=SUPPRESS,
         help=f"the store (default: ${VARIABLE}, else ./{DEFAULT})",
     )
+    tenant_option(parser)
+
+
+def tenant_option(parser: ArgumentParser) -> None:
+    """Whose data a command is about."""
     parser.add_argument(
         "--tenant", metavar="NAME", default=SUPPRESS, help="whose data (default: default)"
     )

@@ -1,0 +1,125 @@
+"""`lastgood copy`: carry threads over into another store."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from datetime import datetime
+
+from lastgood import BlockingClient, CopyReport
+from lastgood.cli import printing
+from lastgood.cli.cleaning import clean
+from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal
+from lastgood.cli.store import file_of, is_store, json_option, opened, tenant_option
+from lastgood.cli.terminal import Terminal
+
+_BAR = 24
+
+
+def run(options: Namespace) -> int:
+    """Copy, and say what was not copied."""
+    if options.source == options.target:
+        raise Refusal("source and target are the same store.", exit_code=USAGE)
+    options.store = options.source
+    with opened(options) as source, _target(options) as target:
+        watched = Terminal.on(sys.stderr)
+        report = source.copy_to(
+            target,
+            session_ids=options.thread or None,
+            since=_moment(options.since),
+            revive=options.revive,
+            dry_run=options.dry_run,
+            progress=_progress(watched),
+        )
+        if watched.live:
+            watched.redraw("")
+        if options.json:
+            printing.document({"complete": report.complete, **printing.plain(report)})
+        else:
+            _print(report, options)
+    return NO if report.problems else DONE
+
+
+def _target(options: Namespace) -> BlockingClient:
+    tenant = getattr(options, "tenant", None) or "default"
+    file = file_of(options.target)
+    if file is None:
+        return BlockingClient.open(options.target, tenant=tenant)
+    if options.dry_run and not is_store(file):
+        return BlockingClient.memory(tenant=tenant)  # as empty as the file that is not made
+    return BlockingClient.sqlite(file, tenant=tenant)
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone()
+    except ValueError as error:
+        raise ValueError(
+            f"--since {text!r} is no time. Write 2026-01-31 or 2026-01-31T12:00."
+        ) from error
+
+
+def _progress(terminal: Terminal) -> Callable[[int, int], None] | None:
+    """A bar, where somebody is watching."""
+    if not terminal.live:
+        return None
+
+    def tell(done: int, total: int) -> None:
+        filled = _BAR * done // total if total else _BAR
+        bar = terminal.glyphs.full * filled + terminal.glyphs.empty * (_BAR - filled)
+        terminal.redraw(f"{bar} {done:,} of {total:,} checkpoints")
+
+    return tell
+
+
+def _print(report: CopyReport, options: Namespace) -> None:
+    terminal = Terminal.on(sys.stdout)
+    head, *problems = str(report).split("\n")
+    terminal.line(head, "red" if problems else "green")
+    for problem in problems:
+        terminal.line(f"  {clean(problem)}")
+    if report.complete and report.threads:
+        terminal.line("Each was read back and compared with the source.", "dim")
+    if any(problem.kind == "deleted" for problem in report.problems) and not options.revive:
+        terminal.line("To bring back what was deleted there: --revive", "dim")
+
+
+def _options(parser: ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="path or URL of the store to read")
+    parser.add_argument("target", metavar="TARGET", help="path or URL of the store to write")
+    parser.add_argument(
+        "--thread", metavar="THREAD", action="append", help="only this thread; may be repeated"
+    )
+    parser.add_argument(
+        "--since", metavar="TIME", help="only threads that changed since then (ISO 8601)"
+    )
+    parser.add_argument(
+        "--revive", action="store_true", help="bring back threads that were deleted there"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be copied")
+    tenant_option(parser)
+    json_option(parser)
+
+
+COPY = Command(
+    name="copy",
+    help="copy threads into another store, verified; goes on where it stopped",
+    description="""\
+Copy threads into another store of any kind: every checkpoint with its id, seq, time and checksum,
+branches, tags, runs and items. The source is only read. Each thread is read back and compared
+before it becomes visible in the target. After an interruption, the same command goes on where it
+stopped. A thread that is in the target with other content is left alone.""",
+    options=_options,
+    run=run,
+    epilog="""\
+The exit code is 1 if a thread was not copied: it differs there, was deleted there, is damaged, or
+never stood still.
+
+examples:
+  lastgood copy lastgood.db postgresql://app@db.example/agents
+  lastgood copy sqlite:///a.db sqlite:///b.db --thread run-001 --dry-run
+
+with --json: {"complete", "threads", "same", "checkpoints", "parts", "bytes", "items", "dry_run",
+"problems": [{"thread", "kind", "message"}]}""",
+)

@@ -1,0 +1,72 @@
+"""The half of the client that carries threads over into another store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Protocol
+
+from lastgood import arguments
+from lastgood.copying import Copier
+from lastgood.core import Core
+from lastgood.driver import Driver
+from lastgood.ids import check_name
+from lastgood.reports import CopyReport
+from lastgood.transfers import Choice, Side
+
+
+class Opened(Protocol):
+    """A client of either colour."""
+
+    _core: Core
+
+
+class Copying:
+    """Methods of `Client` that are about two stores."""
+
+    _core: Core
+    _driver: Driver
+
+    async def copy_to(
+        self,
+        target: Opened,
+        *,
+        session_ids: Iterable[str] | None = None,
+        since: datetime | None = None,
+        revive: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> CopyReport:
+        """Copy threads into the store of another client, whatever kind of store that is.
+
+        Everything of a thread goes over as it is: ids, seqs, branches, tags, runs, items, times,
+        checksums. Each is read back and compared before it becomes visible there. This store is
+        only read. A copy that was interrupted goes on where it stopped. A thread that is there
+        with other content is left alone, and so is one that was deleted there, unless `revive`.
+
+        `session_ids` chooses threads, `since` those that changed since then; without either,
+        everything of the tenant goes, LangGraph's store included. `dry_run` writes nothing.
+        `progress` is called with the checkpoints done and those expected. Raises
+        CheckpointNotFoundError for a chosen thread that is not there.
+        """
+        other = _core_of(target)
+        threads = None
+        if session_ids is not None:
+            threads = tuple(check_name(each, "session_ids") for each in dict.fromkeys(session_ids))
+        choice = Choice(threads, arguments.instant(since, "since"), revive, dry_run)
+        native = self._driver is self._core.driver
+        sides = (
+            Side(self._core, self._driver),
+            Side(other, other.driver if native else self._driver),
+        )
+        return await Copier(*sides, choice, progress).run()
+
+
+def _core_of(target: Opened) -> Core:
+    core = getattr(target, "_core", None)
+    if not isinstance(core, Core):
+        raise TypeError(
+            f"copy_to() takes the client of another store, not {target!r:.60}. "
+            "Open it first: Client.open(url)."
+        )
+    return core

@@ -1,0 +1,86 @@
+"""The rules of copying: how a thread of another store arrives here, piece by piece.
+
+Pure decisions, like all rules. The one invariant: a thread that is arriving is seen by nobody until
+its last piece is there. Each piece says where the one before it ended; where the thread is not at
+that place, nothing is written, and the answer is False: the copier looks again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lastgood.commits import NOTHING, Brought, Found, Repeatable, Scope, Taken, Writes
+from lastgood.errors import CheckpointConflictError
+from lastgood.rows import ARRIVING, DELETED, Row, ThreadRow
+
+
+@dataclass(frozen=True, slots=True)
+class Bring(Repeatable):
+    """Write the next piece of a thread."""
+
+    thread: ThreadRow
+    """The row after this piece, with the key 0 if it is the first one."""
+    after: int = 0
+    """The seq of the last checkpoint of the pieces before."""
+    rows: tuple[Row, ...] = ()
+    brought: tuple[Brought, ...] = ()
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.thread.tenant, self.thread.name)
+
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
+        if taken:
+            raise CheckpointConflictError(
+                f"thread {self.thread.name!r} cannot be copied: a checkpoint with the id of one of "
+                "its own is in another thread there.",
+                hint="Copy it for another tenant, or remove the other thread.",
+            )
+        if not self._fits(found.thread):
+            return Writes(answer=False)
+        return Writes(thread=self.thread, rows=self.rows, brought=self.brought, answer=True)
+
+    def _fits(self, there: ThreadRow | None) -> bool:
+        if there is None or there.state == DELETED:
+            return not self.thread.thread and (
+                there is None or there.incarnation < self.thread.incarnation
+            )
+        place = (there.thread, there.state, there.seq)
+        return place == (self.thread.thread, ARRIVING, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Discard(Repeatable):
+    """Remove what has arrived of a thread: it is another one than the one that is copied now.
+
+    What stays is the tombstone of an incarnation before: this one was never seen here.
+    """
+
+    thread: ThreadRow
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.thread.tenant, self.thread.name)
+
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
+        there = found.thread
+        if there is None or there.state != ARRIVING or there.thread != self.thread.thread:
+            return Writes(answer=False)
+        before = there.emptied()._replace(state=DELETED, incarnation=there.incarnation - 1)
+        return Writes(wiped=before, answer=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Entomb(Repeatable):
+    """Take over that a thread was deleted, where nothing is known of it: late writers learn it."""
+
+    tombstone: ThreadRow
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.tombstone.tenant, self.tombstone.name)
+
+    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
+        if found.thread is not None:
+            return Writes(answer=False)
+        return Writes(thread=self.tombstone._replace(thread=0), answer=True)

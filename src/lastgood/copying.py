@@ -1,0 +1,166 @@
+"""Copying threads from one store into another: whole, verified, resumable.
+
+Operations over two `Core`s, each with the driver of its caller's colour. The source is only read.
+Threads are dealt with one after the other; see `transfers` for how one of them goes over. One that
+cannot be copied is noted in the report, and holds up no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lastgood.backend import Columns, Section
+from lastgood.copy_rules import Entomb
+from lastgood.errors import (
+    CheckpointConflictError,
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+    LastgoodError,
+)
+from lastgood.reports import CopyReport, NotCopied
+from lastgood.rows import DELETED, ThreadRow, intact, unsealed
+from lastgood.transfers import Choice, Moved, Refused, Side, Transfer
+
+ATTEMPTS = 8
+"""How often a thread that changes meanwhile is gone after."""
+_UPDATED = ThreadRow._fields.index("updated_at")
+
+Progress = Callable[[int, int], None]
+Chosen = tuple[str, Columns]
+"""A thread of the source as it is stored, and the tenant that it belongs to in the target."""
+
+
+class Copier:
+    """One copy under way."""
+
+    def __init__(
+        self, source: Side, target: Side, choice: Choice, progress: Progress | None
+    ) -> None:
+        self.report = CopyReport(dry_run=choice.dry_run)
+        self._source = source
+        self._target = target
+        self._choice = choice
+        self._progress = progress
+        self._done = self._total = 0
+        """Checkpoints: those that are dealt with, and all that are chosen."""
+
+    async def run(self) -> CopyReport:
+        """All threads that are chosen."""
+        pages = Pages(self._source, self._target, self._choice)
+        while (page := await pages.next()) is not None:
+            self._total += sum(_expected(columns) for _, columns in page)
+        pages = Pages(self._source, self._target, self._choice)
+        while (page := await pages.next()) is not None:
+            for tenant, columns in page:
+                begun = self._done
+                await self._one(tenant, columns)
+                self._tell(begun + _expected(columns) - self._done)
+        return self.report
+
+    def _tell(self, count: int) -> None:
+        self._done += count
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+    async def _one(self, tenant: str, columns: Columns) -> None:
+        try:
+            if len(columns) == 1:
+                raise Refused("damaged", "its row was changed; whose it was cannot be told.")
+            row = unsealed(ThreadRow, columns)
+            if row.live:
+                await self._thread(tenant, row)
+            elif row.state == DELETED and not self._choice.dry_run:
+                await self._target.commit(Entomb(row._replace(tenant=tenant)))
+        except Refused as refused:
+            self._refuse(columns, refused.kind, str(refused))
+        except CheckpointConflictError as error:
+            self._refuse(columns, "conflict", error.message)
+        except CheckpointIntegrityError as error:
+            self._refuse(columns, "damaged", error.message)
+
+    def _refuse(self, columns: Columns, kind: str, message: str) -> None:
+        name = str(columns[2]) if len(columns) > 1 else f"#{columns[0]}"
+        problems = (*self.report.problems, NotCopied(name, kind, message))
+        self.report = replace(self.report, problems=problems)
+
+    async def _thread(self, tenant: str, row: ThreadRow) -> None:
+        """Copy one thread, again and again if it changes meanwhile."""
+        for _ in range(ATTEMPTS):
+            now = await self._source.thread(row.tenant, row.name)
+            if now is None or not now.live:
+                return  # it was deleted
+            begun = self._done
+            transfer = Transfer(self._source, self._target, tenant, now, self._choice)
+            try:
+                await transfer.run(self._tell)
+            except (Moved, CheckpointIntegrityError) as error:
+                unmoved = now == await self._source.thread(row.tenant, row.name)
+                if unmoved and isinstance(error, LastgoodError):
+                    raise
+                self._tell(begun - self._done)
+                continue
+            self._add(transfer)
+            return
+        raise Refused(
+            "changing",
+            "it was written to all the time, in the source or by another copy in the target. "
+            "Stop its writers and copy again.",
+        )
+
+    def _add(self, transfer: Transfer) -> None:
+        report, row, reading = self.report, transfer.row, transfer.reading
+        if not transfer.copies:
+            self.report = replace(report, same=report.same + 1)
+            return
+        self.report = replace(
+            report,
+            threads=report.threads + 1,
+            checkpoints=report.checkpoints + row.checkpoints,
+            parts=report.parts + reading.parts,
+            bytes=report.bytes + reading.bytes,
+            items=report.items + row.items,
+        )
+
+
+class Pages:
+    """The chosen threads of the source, page by page: of the tenant, then of what it hides."""
+
+    def __init__(self, source: Side, target: Side, choice: Choice) -> None:
+        self._source = source
+        self._choice = choice
+        self._tenants = list(zip(source.tenants(), target.tenants(), strict=True))
+        self._low = 0
+
+    async def next(self) -> list[Chosen] | None:
+        """The next page, which may be empty; None at the end."""
+        if not self._tenants:
+            return None
+        tenant, its = self._tenants[0]
+        if self._choice.threads is not None:
+            self._tenants.clear()
+            return [(its, await self._named(tenant, name)) for name in self._choice.threads]
+        sheet = (await self._source.survey(tenant, [Section("thread", low=self._low)]))[0]
+        self._low = sheet.next or 0
+        if sheet.next is None:
+            self._tenants.pop(0)
+        return [(its, columns) for columns in sheet.rows if self._wanted(columns)]
+
+    def _wanted(self, columns: Columns) -> bool:
+        since, updated = self._choice.since, columns[_UPDATED] if len(columns) > 1 else None
+        return since is None or not isinstance(updated, int) or updated >= since
+
+    async def _named(self, tenant: str, name: str) -> Columns:
+        sheet = (await self._source.survey(tenant, [Section("thread", name=name)]))[0]
+        row = intact(ThreadRow, sheet.rows[0]) if sheet.rows else None
+        if not sheet.rows or (row is not None and not row.live):
+            raise CheckpointNotFoundError(
+                f"thread {name!r} does not exist in {self._source.core.backend.url}.",
+                hint="`lastgood threads` lists those that are there.",
+            )
+        return sheet.rows[0]
+
+
+def _expected(columns: Columns) -> int:
+    row = intact(ThreadRow, columns) if len(columns) > 1 else None
+    return row.checkpoints if row is not None and row.live else 0

@@ -1,0 +1,426 @@
+"""Copying threads into another store: everything goes over, nothing is seen before it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lastgood import (
+    BlockingClient,
+    CheckpointNotFoundError,
+    Diff,
+    Gap,
+    StorageError,
+    ThreadDeletedError,
+    TransientStorageError,
+)
+from lastgood.backend import ItemListing
+from lastgood.backends.memory import MemoryBackend
+from lastgood.client import Client
+from lastgood.commits import Intent, Scope, Writes
+from lastgood.item_rules import KINDS, hidden
+from lastgood.reports import CopyReport
+from lastgood.rows import ARRIVING, ThreadRow
+from lastgood.shelving import list_items
+from lastgood.testing.cases import case
+from lastgood.testing.items_cases import item, put
+from lastgood.testing.operations import LARGE, save
+from lastgood.testing.store import Store, core_of, driven, everything, headers, line
+
+MANY = {"notes": [f"note {n} " + "x" * 900 for n in range(40)]}
+
+
+async def filled(client: Client) -> None:
+    """A store with everything that there is in one."""
+    async with client.run("talk", agent_id="a", initial={"messages": [], "goal": "pay"}) as run:
+        for number in range(30):
+            run.state["messages"].append({"n": number, "text": f"{number} " * 300})
+            await run.save(step_name=f"step {number}", metadata={"model": "m"})
+    await client.tag("talk@7", "checked")
+    await client.fork("talk/a@9", branch="refund", edits={"goal": "refund"})
+    await client.handoff("talk/a@", "b", note="please look")
+    await client.rewind("talk", "talk/a@5", agent_id="a")
+    await client.expire("talk@12")
+    await save(client, "short", {"n": 1}, ttl_seconds=3600)
+    await put(client, "short", item(b"k", b"v", text="found", ttl=3600.0), item(b"l"))
+    picture = b"\x00\xff" * 60_000
+    for number in range(3):
+        await save(
+            client, "large", {**MANY, **{f"k{n}": "y" * n for n in range(900)}, "p": picture}
+        )
+        await save(client, "large", {"p": picture, "n": number, **LARGE})
+
+
+async def copied(source: Client, target: Client, **options: Any) -> CopyReport:
+    """Copy, with both clients in the colour under test."""
+    report: CopyReport = await source.copy_to(target, **options)
+    return report
+
+
+def elsewhere(store: Store, tenant: str = "elsewhere") -> Client:
+    """Another place in the same store: as good as another store of its kind."""
+    return store.client(tenant=tenant)
+
+
+async def same(one: Client, other: Client, *threads: str, states: bool = True) -> None:
+    """Whatever a reader sees of threads is equal; their checksums speak for long ones."""
+    seen = everything if states else headers
+    for thread in threads:
+        assert await seen(one, thread) == await seen(other, thread)
+        for ask in (_branches, _tags, _info, *((_lines,) if states else ())):
+            assert await ask(one, thread) == await ask(other, thread)
+
+
+async def _branches(client: Client, thread: str) -> object:
+    return sorted(await client.branches(thread), key=lambda branch: (branch.agent_id, branch.name))
+
+
+async def _tags(client: Client, thread: str) -> object:
+    return await client.tags(thread)
+
+
+async def _info(client: Client, thread: str) -> object:
+    return [info for info in await client.threads(limit=100) if info.thread_id == thread]
+
+
+async def _lines(client: Client, thread: str) -> object:
+    heads = [b.head for b in await client.branches(thread) if b.head is not None]
+    return {head.checkpoint_id: await line(client, head.checkpoint_id) for head in heads}
+
+
+@case()
+async def everything_goes_over(store: Store) -> None:
+    """Histories, branches, tags, titles, runs, states, gaps and checksums are equal there."""
+    client, target = store.client(), elsewhere(store)
+    await filled(client)
+    report = await copied(client, target)
+    assert (report.threads, report.same, report.problems) == (3, 0, ())
+    assert report.checkpoints == 30 + 4 + 1 + 6 - 1
+    await same(client, target, "talk", "short", "large")
+    assert any(isinstance(each, Gap) for each in await line(target, "talk/b@"))
+    assert (await store.client(tenant="elsewhere").verify(data=True)).clean
+    again = await copied(client, target)
+    assert (again.threads, again.same, again.problems, again.complete) == (0, 3, (), True)
+
+
+@case()
+async def to_memory_and_back(store: Store) -> None:
+    """Between different kinds of stores, in both directions."""
+    client, target = store.client(), elsewhere(store)
+    await filled(client)
+    memory = store.client_on(MemoryBackend())
+    assert (await copied(client, memory)).threads == 3
+    assert (await copied(memory, target)).threads == 3
+    await same(memory, target, "talk", "short", "large")
+    assert (await copied(target, client)).same == 3
+
+
+@case()
+async def work_goes_on_there(store: Store) -> None:
+    """Runs resume, saves follow the head, blame and undo find what they found before."""
+    client, target = store.client(), elsewhere(store)
+    with pytest.raises(RuntimeError, match="torn"):
+        async with client.run("job", initial={"notes": []}) as run:
+            await run.append("notes", *MANY["notes"], step_name="first")
+            await run.append("notes", "second", step_name="second")
+            raise RuntimeError("torn")
+    await client.rewind("job", "job@2")
+    blamed = await client.blame("job@3", "notes[40]")
+    await copied(client, target)
+    assert await target.blame("job@3", "notes[40]") == blamed
+    assert await target.undo("job") == await client.undo("job")
+    async with target.run("job") as run:
+        assert run.resumed
+        assert run.state["notes"][-1] == "second"
+        await run.append("notes", "third")
+    assert isinstance(await target.diff("job@3", "job@"), Diff)
+    assert (await target.verify(data=True)).clean
+    assert len(await headers(target, "job")) == len(await headers(client, "job")) + 1
+
+
+@case()
+async def items_go_over(store: Store) -> None:
+    """Items of threads, and those of hidden threads, as they are."""
+    client, target = store.client(), elsewhere(store)
+    drafts = [item(f"{n}".encode(), b"x" * n, text=f"text {n}") for n in range(700)]
+    await put(client, "many", *drafts)
+    await put(client, "many", drops=(("shelf", b"3"),))
+    for kind in KINDS:
+        await put(client, "inside", item(b"k", kind.encode()), tenant=hidden("default", kind))
+    report = await copied(client, target)
+    assert (report.threads, report.items) == (1 + len(KINDS), 699 + len(KINDS))
+    for tenant, its in (
+        ("default", "elsewhere"),
+        *((hidden("default", k), hidden("elsewhere", k)) for k in KINDS),
+    ):
+        thread = "many" if tenant == "default" else "inside"
+        listing = ItemListing(thread, "shelf", limit=1000)
+        ours = (await driven(client, list_items(core_of(client), [listing], tenant)))[0]
+        theirs = (await driven(target, list_items(core_of(target), [listing], its)))[0]
+        assert ours
+        assert [row[1:] for row in ours] == [row[1:] for row in theirs]
+
+
+async def _arriving(client: Client, thread: str) -> ThreadRow | None:
+    core = core_of(client)
+    found = await driven(client, core.backend.look(Scope(core.tenant, thread)))
+    return found.thread if found.thread and found.thread.state == ARRIVING else None
+
+
+def _failing(client: Client, after: int) -> Callable[[], None]:
+    """Let a client's store refuse all commits but the first few; gives back what ends that."""
+    backend, left = core_of(client).backend, after
+    whole = backend.commit
+
+    async def refuse(intent: Intent) -> Writes:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise StorageError("cut off")
+        return await whole(intent)
+
+    def end() -> None:
+        backend.commit = whole  # type: ignore[method-assign]
+
+    backend.commit = refuse  # type: ignore[method-assign]
+    return end
+
+
+async def _long(client: Client, thread: str = "long", steps: int = 300) -> None:
+    """A thread of several pieces."""
+    async with client.run(thread, initial={"n": [], "other": []}) as run:
+        for number in range(steps):
+            path = "n" if number % 3 else "other"
+            await run.append(path, f"{number} " * 40)
+
+
+@case(slow=True)
+async def interrupted_at_every_piece(store: Store) -> None:
+    """Whenever it ends, nobody sees anything; the next copy goes on, and the result is the same."""
+    client = store.client()
+    await _long(client)
+    for after in range(4):
+        target = elsewhere(store, f"to-{after}")
+        end = _failing(target, after)
+        with pytest.raises(StorageError, match="cut off"):
+            await copied(client, target)
+        end()
+        assert list(await target.threads()) == []
+        assert await target.latest(agent_id="agent", session_id="long") is None
+        assert (await _arriving(target, "long") is not None) is (after > 0)
+        report = await copied(client, target)
+        assert (report.threads, report.complete) == (1, True)
+        await same(client, target, "long", states=False)
+        assert (await target.verify(data=True)).clean
+
+
+@case()
+async def a_thread_that_is_arriving(store: Store) -> None:
+    """It is not there for any reader; no writer gets between; deleting gives it up."""
+    client, target = store.client(), elsewhere(store)
+    await save(client, "s", LARGE)
+    end = _failing(target, 2)
+    with pytest.raises(StorageError, match="cut off"):
+        await copied(client, target)
+    end()
+    target = elsewhere(store)
+    assert await headers(target, "s") == []
+    assert (await target.verify()).threads == 0
+    assert (await target.stats()).threads == 0
+    for write in (save(target, "s", {}), put(target, "s", item(b"k"))):
+        with pytest.raises(TransientStorageError, match="being copied"):
+            await write
+    with pytest.raises(TransientStorageError, match="being copied"):
+        async with target.run("s", initial={}):
+            pass
+    assert await target.delete("s") is True
+    await save(target, "s", {"mine": 1})
+    assert (await target.verify(data=True)).clean
+    assert [problem.kind for problem in (await copied(client, target)).problems] == ["differs"]
+
+
+@case()
+async def other_content_is_left_alone(store: Store) -> None:
+    """A thread that is there with other content is refused, with its place; others are copied."""
+    client, target = store.client(), elsewhere(store)
+    await save(client, "s", {"n": 1})
+    await save(client, "t", {"n": 2})
+    await copied(client, target)
+    await save(client, "s", {"n": 3})
+    await save(client, "u", {"n": 4})
+    report = await copied(client, target)
+    assert (report.threads, report.same) == (1, 1)
+    assert [(p.thread, p.kind) for p in report.problems] == [("s", "differs")]
+    assert "@2 in the source and at @1 in the target" in report.problems[0].message
+    assert len(await headers(target, "s")) == 1
+    await target.tag("t@", "mine")
+    assert [p.thread for p in (await copied(client, target)).problems] == ["s", "t"]
+
+
+@case()
+async def what_was_deleted_there(store: Store) -> None:
+    """It does not come back unasked; asked for, it is a later incarnation."""
+    client, target = store.client(), elsewhere(store)
+    await save(client, "s", LARGE)
+    await copied(client, target)
+    assert await target.delete("s") is True
+    report = await copied(client, target)
+    assert [problem.kind for problem in report.problems] == ["deleted"]
+    assert list(await target.threads()) == []
+    assert (await copied(client, target, revive=True)).complete
+    await same(client, target, "s")
+    await client.delete("s")
+    begun = await save(client, "s", {"again": 1})
+    report = await copied(client, target)
+    assert [problem.kind for problem in report.problems] == ["differs"]
+    await target.delete("s")
+    await copied(client, target, revive=True)
+    assert (await target.restore(begun)).state == {"again": 1}
+
+
+@case()
+async def what_was_deleted_here(store: Store) -> None:
+    """A late writer learns in the target too that its thread was deleted."""
+    client, target = store.client(), elsewhere(store)
+    old = await save(client, "s", {"n": 1})
+    await client.delete("s")
+    assert (await copied(client, target)).threads == 0
+    with pytest.raises(ThreadDeletedError):
+        await save(target, "s", {"n": 2}, parent_id=old)
+    await save(target, "s", {"n": 3})
+    assert (await target.verify()).clean
+
+
+@case()
+async def a_choice_of_threads(store: Store) -> None:
+    """By name, by time, or only to see what would be copied."""
+    client, target = store.client(), elsewhere(store)
+    for thread in ("r", "s", "t"):
+        await save(client, thread, {"n": 1})
+    report = await copied(client, target, session_ids=["s"], dry_run=True)
+    assert (report.threads, report.checkpoints, report.complete) == (1, 1, False)
+    assert list(await target.threads()) == []
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert (await copied(client, target, since=later)).threads == 0
+    assert (await copied(client, target, session_ids=["s", "s"])).threads == 1
+    assert [info.thread_id for info in await target.threads()] == ["s"]
+    assert (await copied(client, target, since=later - timedelta(days=2))).threads == 2
+    with pytest.raises(CheckpointNotFoundError, match="'x'"):
+        await copied(client, target, session_ids=["s", "x"])
+    with pytest.raises(TypeError, match="copy_to"):
+        await copied(client, "sqlite:///x.db")  # type: ignore[arg-type]
+
+
+def _writing(store: Store, thread: str, times: int) -> Callable[[int, int], None]:
+    """Something to be called between two pieces: saves to the source, so many times."""
+    client = store.client()
+    twin: BlockingClient = getattr(client, "twin", None) or client.blocking
+    left = times
+
+    def save_one(done: int, total: int) -> None:  # noqa: ARG001
+        nonlocal left
+        if left > 0:
+            left -= 1
+            twin.save("late", session_id=thread, execution_state={"left": left})
+            twin.tag(f"{thread}/late@", "late")
+
+    return save_one
+
+
+@case()
+async def a_thread_that_changes_meanwhile(store: Store) -> None:
+    """What is saved while it goes over is in the target too, and it all belongs together."""
+    client, target = store.client(), elsewhere(store)
+    await _long(client)
+    report = await copied(client, target, progress=_writing(store, "long", 2))
+    assert (report.threads, report.problems) == (1, ())
+    assert len(await headers(target, "long", agent_id="late")) == 2
+    await same(client, target, "long", states=False)
+
+
+@case()
+async def a_thread_that_never_stands_still(store: Store) -> None:
+    """It is reported, not copied in pieces that never were together."""
+    client, target = store.client(), elsewhere(store)
+    await save(client, "s", {"n": 0})
+    await save(client, "t", {"n": 0})
+    report = await copied(client, target, progress=_writing(store, "s", 1000))
+    assert [(p.thread, p.kind) for p in report.problems] == [("s", "changing")]
+    assert [info.thread_id for info in await target.threads()] == ["t"]
+    assert (await copied(client, target)).complete
+    await same(client, target, "s", "t")
+
+
+@case(slow=True)
+async def removed_while_it_goes_over(store: Store) -> None:
+    """What was copied of a thread is not what it is any more: it is copied anew."""
+    client, target = store.client(), elsewhere(store)
+    await _long(client)
+    other = store.client()
+    twin: BlockingClient = getattr(other, "twin", None) or other.blocking
+    assert (await copied(client, target, progress=lambda *_: twin.expire("long@5"))).complete
+    await same(client, target, "long", states=False)
+    assert len(await headers(target, "long")) == 300
+    deleted = await copied(client, elsewhere(store, "b"), progress=lambda *_: twin.delete("long"))
+    assert (deleted.threads, deleted.problems) == (0, ())
+
+
+@case()
+async def the_remains_of_another_copy(store: Store) -> None:
+    """What another copy left of a thread of that name gives way to the one that is copied now."""
+    client, target, memory = store.client(), elsewhere(store), store.client_on(MemoryBackend())
+    await save(memory, "s", {"other": 1, **LARGE})
+    await save(memory, "s", {"other": 2, **LARGE})
+    end = _failing(target, 2)
+    with pytest.raises(StorageError, match="cut off"):
+        await copied(memory, target)
+    end()
+    await save(client, "s", {"n": 1, **LARGE})
+    assert (await copied(client, target)).complete
+    await same(client, target, "s")
+    assert (await target.verify(data=True)).clean
+
+
+@case()
+async def an_id_that_is_taken(store: Store) -> None:
+    """An id stands for one checkpoint of a tenant, wherever it came from."""
+    client, target, chosen = store.client(), elsewhere(store), str(uuid4())
+    await save(client, "s", {"n": 1}, checkpoint_id=chosen)
+    await save(client, "t", {"n": 1})
+    await save(target, "mine", {"n": 2}, checkpoint_id=chosen)
+    report = await copied(client, target)
+    assert [(p.thread, p.kind) for p in report.problems] == [("s", "conflict")]
+    assert (await target.restore(chosen)).state == {"n": 2}
+    assert {info.thread_id for info in await target.threads()} == {"mine", "t"}
+
+
+@case()
+async def damage_is_not_carried_on(store: Store) -> None:
+    """A thread that cannot be read is reported and does not appear; the others are copied."""
+    client, target = store.client(), elsewhere(store)
+    for thread in ("s", "t", "u"):
+        await save(client, thread, LARGE)
+    store.harness.flip_part("s")
+    store.harness.edit_row("checkpoint", "t", "step", 7)
+    report = await copied(store.client(), target)
+    assert {(p.thread, p.kind) for p in report.problems} == {("s", "damaged"), ("t", "damaged")}
+    assert [info.thread_id for info in await target.threads()] == ["u"]
+    assert (await target.verify(data=True)).clean
+
+
+@case()
+async def what_is_over_its_time(store: Store) -> None:
+    """Expiry is a moment, not a duration: it does not begin anew."""
+    client, target = store.client(), elsewhere(store)
+    await save(client, "s", LARGE)
+    over = await save(client, "s", {**LARGE, "n": 1}, ttl_seconds=1)
+    await store.pass_time(1.5)
+    assert (await copied(client, target)).complete
+    assert len(await headers(target, "s")) == 1
+    with pytest.raises(CheckpointNotFoundError):
+        await target.restore(over)
+    await same(client, target, "s")
