@@ -1,5 +1,7 @@
 """The proxy that fails on purpose does what it says, between real clients and real servers."""
 
+import os
+import socket
 import threading
 import time
 import uuid
@@ -252,6 +254,19 @@ class TestCuts:
         connection.close()
         assert rows(postgres_url, table) == kept
 
+    def test_after_the_whole_reply_although_it_began_before_the_commit(
+        self, postgres: Proxy, postgres_url: str, table: str
+    ) -> None:
+        connection = psycopg.connect(postgres.url)
+        postgres.cut_after(match=b"COMMIT")
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute(
+                "SELECT repeat('x', 100000); SELECT pg_sleep(0.5);"
+                f"INSERT INTO {table} VALUES (1); COMMIT"
+            )
+        connection.close()
+        assert rows(postgres_url, table) == [1]
+
     def test_all_connections_at_once(self, valkey: Proxy, connect: Connect) -> None:
         clients = [connect(valkey.url), connect(valkey.url)]
         made = valkey.connections
@@ -294,6 +309,8 @@ class TestBlackHole:
         connection = psycopg.connect(postgres.url)
         connection.execute(f"LOCK TABLE {table}")
         postgres.black_hole()
+        with socket.socket(fileno=os.dup(connection.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
         connection.close()
         with psycopg.connect(postgres_url) as other:
             other.execute("SET lock_timeout = '100ms'")

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from endings import gone, running
+
+from lastgood.testing.servers.places import base_directory
 
 pytestmark = pytest.mark.server
 
@@ -88,8 +91,8 @@ def start(project: Path) -> Iterator[Start]:
 
     yield begin
     for process in started:
-        if process.poll() is None:
-            process.kill()
+        process.kill()
+        if not process.stdout.closed:
             process.communicate()
 
 
@@ -109,7 +112,7 @@ def notes(project: Path) -> list[list[str]]:
 
 
 def places_of(pid: int) -> list[Path]:
-    return list(Path("/tmp").glob(f"lastgood-server-{pid}-*"))
+    return list(base_directory().glob(f"lastgood-server-{pid}-*"))
 
 
 def belonging_to(pid: int) -> set[int]:
@@ -148,7 +151,7 @@ def test_all_processes_share_one_server(
     owners = {parent if workers == "2" else pid for pid, parent, _ in told}
     assert owners == {owner[1]}, "the first process of the run"
     assert places_of(int(owner[1])) == []
-    assert belonging_to(int(owner[1])) == set()
+    assert running(belonging_to(int(owner[1]))) == set()
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -193,12 +196,12 @@ def test_nothing_outlives_a_run_that_is_ended(
     (project / "test_it.py").write_text(SLEEPING)
     process = start("-n", str(workers))
     assert until(lambda: len(list(project.glob("asleep-*"))) == max(workers, 1))
-    running = belonging_to(process.pid)
-    assert len(running) >= 2, "PostgreSQL with its processes, Valkey"
+    servers = belonging_to(process.pid)
+    assert len(servers) >= 2, "PostgreSQL with its processes, Valkey"
     process.send_signal(ending)
-    process.communicate(timeout=30)
+    process.wait(60)
     asleep = {int(path.name.removeprefix("asleep-")) for path in project.glob("asleep-*")}
-    assert until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in running | asleep))
-    assert until(lambda: belonging_to(process.pid) == set())
+    assert gone(*servers, *asleep, within=5), "workers left alone go on for 10 s"
+    assert running(belonging_to(process.pid)) == set()
     if ending == signal.SIGINT:
         assert places_of(process.pid) == []

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
+from endings import gone, running
 
 from lastgood.testing.servers import (
     Fleet,
@@ -56,20 +57,6 @@ def store(server: Server, value: str) -> None:
     connection.close()
 
 
-def gone(pid: int, seconds: float = 10.0) -> bool:
-    """Whether a process ends soon; one that only waits for its parent to look has ended."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        status = Path(f"/proc/{pid}/stat")
-        try:
-            if status.read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @pytest.mark.parametrize("make", SERVERS)
 class TestOneServer:
     def test_starts_in_less_than_two_seconds(self, make: type[Server]) -> None:
@@ -84,7 +71,7 @@ class TestOneServer:
         with make() as server:
             pid, directory = server.pid, server.directory
             assert f"-{os.getpid()}-" in directory.name
-        assert gone(pid, 0.1)
+        assert gone(pid, within=0.1)
         assert not directory.exists()
 
     def test_keeps_what_it_has_confirmed_when_killed(self, make: Callable[..., Server]) -> None:
@@ -94,7 +81,7 @@ class TestOneServer:
                 store(server, round_)
                 pid = server.pid
                 server.kill()
-                assert gone(pid, 0.1)
+                assert gone(pid, within=0.1)
                 server.start()
                 assert (server.url, value_of(server)) == (url, round_)
 
@@ -309,8 +296,8 @@ input()
         pids = [int(pid) for pid in child.stdout.readline().split()]
         directories = [Path(place) for place in child.stdout.readline().split()]
         assert len(pids) == len(directories) == 5
-        assert not any(gone(pid, 0.01) for pid in pids)
+        assert running(pids) == set(pids)
         child.send_signal(signal.SIGKILL)
-    assert all(gone(pid) for pid in pids)
+    assert gone(*pids)
     places.sweep(directories[0].parent)
     assert not any(directory.exists() for directory in directories)

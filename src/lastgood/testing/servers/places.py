@@ -20,7 +20,7 @@ LONGEST_BASE = 50
 
 def make_place() -> Path:
     """A new directory that this process may fill, after those of dead processes were removed."""
-    base = _base()
+    base = base_directory()
     sweep(base)
     place = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
     if os.geteuid() == 0:
@@ -51,7 +51,7 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _base() -> Path:
+def base_directory() -> Path:
     """The temporary directory; /tmp if its path is too long or root alone may pass through it."""
     base = Path(tempfile.gettempdir())
     if len(os.fsencode(base)) > LONGEST_BASE or (os.geteuid() == 0 and not _open_to_all(base)):
