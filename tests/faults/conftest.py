@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from lastgood.testing.servers import address
+
 TORTURE = int(os.environ.get("LASTGOOD_TORTURE", "1"))
 SEED = int(os.environ.get("LASTGOOD_SEED", "1"))
 MEMORY = Path("/dev/shm")
@@ -89,3 +91,9 @@ def place(tmp_path: Path) -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="lastgood-", dir=MEMORY))
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.server("postgres"))])
+def base(request: pytest.FixtureRequest, place: Path) -> str:
+    """Where a driver makes its stores: an empty directory, or a server."""
+    return str(place) if request.param == "sqlite" else address(request.param)

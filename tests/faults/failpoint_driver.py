@@ -5,19 +5,19 @@ Ids and times are the same in every child, so "all or nothing" is an equality of
 """
 
 import os
-import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from forked import Tell, drive, fork
 from rich_store import same_every_time
+from stores import Stores, is_server, opened
 
 from lastgood import BlockingClient, LastgoodError
+from lastgood.backends.postgres_connections import BoundConnection
 from lastgood.backends.sqlite import SqliteBackend
-from lastgood.testing.faults.kills import POINTS, arm
+from lastgood.testing.faults.kills import POINTS, REMOTE_POINTS, arm
 from lastgood.testing.faults.store import View, view
 
 STATE = {"items": [{"n": n, "text": "word " * 60} for n in range(20)], "n": 0}
@@ -150,15 +150,10 @@ OPERATIONS = (
 )  # fmt: skip
 
 
-def open_client(path: Path, connect: Any = None) -> BlockingClient:
-    options = {} if connect is None else {"connect": connect}
-    return BlockingClient.on(SqliteBackend(path, **options), stale_after_seconds=1e12)
-
-
-def prepare(path: Path) -> Ids:
+def prepare(url: str) -> Ids:
     """A thread with a history, a run that somebody left open, a lane that was moved."""
     with same_every_time():
-        client = open_client(path)
+        client = opened(url)
         ids = [
             client.save("solo", session_id="old", execution_state={**STATE, "step": n})
             for n in range(3)
@@ -176,19 +171,20 @@ def prepare(path: Path) -> Ids:
 class Bench:
     """Copies of one prepared store, each for one accident."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.ids = prepare(directory / "prepared.db")
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self.prepared = stores.alone("prepared")
+        self.ids = prepare(self.prepared)
+        self.points = REMOTE_POINTS if is_server(self.prepared) else POINTS
         self.count = 0
 
-    def child(self, operation: Any, ready: Callable[[SqliteBackend], None]) -> tuple[Path, int]:
+    def child(self, operation: Any, ready: Callable[[Any], None]) -> tuple[str, int]:
         """Do it in a child, on a copy; gives the copy and how the child ended."""
         self.count += 1
-        path = self.directory / f"{self.count}.db"
-        shutil.copy(self.directory / "prepared.db", path)
+        url = self.stores.copied(self.prepared, f"copy-{self.count}")
 
         def work(tell: Tell) -> None:
-            client = open_client(path)
+            client = opened(url)
             backend = client._direct._core.backend
             with same_every_time():
                 [os.urandom(10) for _ in range(50)]  # ids that `prepare` has not used
@@ -197,44 +193,44 @@ class Bench:
         child = fork(work)
         code = child.wait()
         child.rest()
-        return path, code
+        return url, code
 
-    def seen(self, path: Path) -> View:
-        client = open_client(path)
+    def seen(self, url: str) -> View:
+        client = opened(url)
         try:
             return view(client)
         finally:
             client.close()
 
 
-def kill_everywhere(directory: str) -> dict[str, str]:
+def kill_everywhere(stores: Stores) -> dict[str, str]:
     """Every operation at every point; what went wrong by "operation/point", empty if nothing."""
-    bench = Bench(Path(directory))
-    before = bench.seen(bench.directory / "prepared.db")
+    bench = Bench(stores)
+    before = bench.seen(bench.prepared)
     report: dict[str, str] = {}
     for operation in OPERATIONS:
         unharmed, code = bench.child(operation, lambda backend: None)
         intended = bench.seen(unharmed)
         started, _ = bench.child(operation, lambda backend: os._exit(0))
         at_start = bench.seen(started)
-        for point in POINTS:
-            path, ended = bench.child(operation, lambda backend, at=point: arm(backend, at))
+        for point in bench.points:
+            url, ended = bench.child(operation, lambda backend, at=point: arm(backend, at))
             expected = intended if point == "after-commit" else at_start
             wrong = "" if code == 0 else "the operation failed by itself"
             if intended == at_start and operation is not run_enter_again:
                 wrong = "the operation leaves no trace, so this proves nothing"
             if ended != -signal.SIGKILL:
                 wrong = f"it was not killed there (exit {ended})"
-            report[f"{operation.__name__}/{point}"] = wrong or _wrong(bench, path, expected)
-    assert before == bench.seen(bench.directory / "prepared.db")
+            report[f"{operation.__name__}/{point}"] = wrong or _wrong(bench, url, expected)
+    assert before == bench.seen(bench.prepared)
     return report
 
 
-def _wrong(bench: Bench, path: Path, expected: View) -> str:
+def _wrong(bench: Bench, url: str, expected: View) -> str:
     try:
-        if bench.seen(path) != expected:
+        if bench.seen(url) != expected:
             return "neither all nor nothing"
-        client = open_client(path)
+        client = opened(url)
         for thread in ("old", "open", "new", "fresh", "moved"):
             client.save("solo", session_id=thread, execution_state={"goes": "on"})
         client.close()
@@ -243,13 +239,13 @@ def _wrong(bench: Bench, path: Path, expected: View) -> str:
     return ""
 
 
-def first_opens(directory: str, save: bool) -> Iterator[tuple[int, str]]:
+def first_opens(stores: Stores, save: bool) -> Iterator[tuple[int, str]]:
     """Kill a first open before its first statement, its second, ... until one gets through."""
     for nth in range(1, 500):
-        path = Path(directory) / f"open-{nth}.db"
+        url = stores.new(f"open-{nth}")
 
-        def work(tell: Tell, nth: int = nth, path: Path = path) -> None:
-            client = open_client(path, lambda name: Counted(name, nth))
+        def work(tell: Tell, nth: int = nth, url: str = url) -> None:
+            client = counted(url, nth)
             if save:
                 client.save("solo", session_id="first", execution_state=STATE)
             else:
@@ -257,11 +253,11 @@ def first_opens(directory: str, save: bool) -> Iterator[tuple[int, str]]:
 
         if (code := fork(work).wait()) == 0:
             return
-        yield nth, _unusable(path) if code == -signal.SIGKILL else f"exit {code}"
+        yield nth, _unusable(url) if code == -signal.SIGKILL else f"exit {code}"
 
 
-def _unusable(path: Path) -> str:
-    client = open_client(path)
+def _unusable(url: str) -> str:
+    client = opened(url)
     try:
         if view(client):
             return "something is there"
@@ -273,27 +269,55 @@ def _unusable(path: Path) -> str:
         client.close()
 
 
-class Counted:
-    """A connection that ends its process before its nth statement."""
+def counted(url: str, nth: int) -> BlockingClient:
+    """A client whose process ends before its nth statement."""
+    countdown = Countdown(nth)
+    if is_server(url):
+        whole = BoundConnection.execute
 
-    def __init__(self, path: str, nth: int) -> None:
-        self._inner = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        def execute(connection: Any, *arguments: Any, **options: Any) -> Any:
+            countdown()
+            return whole(connection, *arguments, **options)
+
+        BoundConnection.execute = execute
+        return opened(url)
+    path = url.removeprefix("sqlite:///")
+    backend = SqliteBackend(path, connect=lambda name: Counted(name, countdown))
+    return BlockingClient.on(backend, stale_after_seconds=1e12)
+
+
+class Countdown:
+    """Ends its process when it is called for the nth time."""
+
+    def __init__(self, nth: int) -> None:
         self._left = nth
+
+    def __call__(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Counted:
+    """A connection to a file that counts its statements."""
+
+    def __init__(self, path: str, countdown: Countdown) -> None:
+        self._inner = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._countdown = countdown
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def execute(self, *arguments: Any) -> Any:
-        self._left -= 1
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        self._countdown()
         return self._inner.execute(*arguments)
 
 
-def main(directory: str, what: str) -> dict[str, str]:
-    if what == "operations":
-        return kill_everywhere(directory)
-    return {str(nth): wrong for nth, wrong in first_opens(directory, what == "first save")}
+def main(base: str, what: str) -> dict[str, str]:
+    with Stores(base) as stores:
+        if what == "operations":
+            return kill_everywhere(stores)
+        return {str(nth): wrong for nth, wrong in first_opens(stores, what == "first save")}
 
 
 if __name__ == "__main__":

@@ -9,23 +9,23 @@ import random
 import sqlite3
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from forked import Child, Tell, drive, fork
+from stores import Stores
 
 from lastgood import BlockingClient
 from lastgood.testing.faults.store import fingerprint, view, whole_log
 
 ROTATE = 8
-"""A new file after so many kills, so that the last check does not cost more than the first."""
+"""A new store after so many kills, so that the last check does not cost more than the first."""
 NEAR = 3
-"""So many states before each kill are read at once; all of them when the file is done with."""
+"""So many states before each kill are read at once; all of them when the store is done with."""
 
 
-def write_forever(path: str, writer: str, first: int, tell: Tell) -> None:
+def write_forever(url: str, writer: str, first: int, tell: Tell) -> None:
     """Save in every way there is until the end comes."""
-    client = BlockingClient.sqlite(path)
+    client = BlockingClient.open(url)
     with client.run(f"own-{writer}", initial={"items": [], "n": -1}) as run:
         for number in itertools.count(first):
             name = f"{writer}:{number}"
@@ -46,9 +46,9 @@ def write_forever(path: str, writer: str, first: int, tell: Tell) -> None:
 
 @dataclass
 class Hunt:
-    """One file, its writers, and what they said."""
+    """One store, its writers, and what they said."""
 
-    path: Path
+    url: str
     writers: list[str]
     rng: random.Random
     kills: int = 0
@@ -63,7 +63,7 @@ class Hunt:
         self.kills += 1
         first = self.kills * 100_000
         children = [
-            fork(lambda tell, w=writer: write_forever(str(self.path), w, first, tell))
+            fork(lambda tell, w=writer: write_forever(self.url, w, first, tell))
             for writer in self.writers
         ]
         first_heard = self.rng.choice(children)
@@ -93,7 +93,7 @@ class Hunt:
             newest |= list(acked.items())[-NEAR:]
             intents |= {w[1] for w in words[-1:] if w[0] == "INTENT"}
             self.problems += [f"kill {self.kills}: {x}" for x in lines if x.startswith("ERROR")]
-        client = BlockingClient.sqlite(self.path)
+        client = BlockingClient.open(self.url)
         present = self._present(client)
         surplus = present - self.acked.keys() - self.unsure
         if not surplus <= intents:
@@ -131,7 +131,7 @@ class Hunt:
 
     def finish(self) -> None:
         """Look at everything once more, and save without any repair."""
-        client = BlockingClient.sqlite(self.path)
+        client = BlockingClient.open(self.url)
         threads = view(client).values()
         states = {id: seen for thread in threads for id, seen in thread.states.items()}
         self.problems += [
@@ -141,24 +141,28 @@ class Hunt:
         ]
         client.save("after", session_id="shared", execution_state={"works": True})
         client.close()
-        connection = sqlite3.connect(self.path)
-        verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
-        connection.close()
-        if verdict != "ok":
-            self.problems.append(f"integrity_check: {verdict}")
+        if self.url.startswith("sqlite:"):
+            self.problems += _file_problems(self.url.removeprefix("sqlite:///"))
 
 
-def hunt(directory: str, writers: int, kills: int, seed: str) -> dict[str, Any]:
+def _file_problems(path: str) -> list[str]:
+    connection = sqlite3.connect(path)
+    verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
+    connection.close()
+    return [] if verdict == "ok" else [f"integrity_check: {verdict}"]
+
+
+def hunt(base: str, writers: int, kills: int, seed: str) -> dict[str, Any]:
     """Kill so many times; report what was seen."""
     rng = random.Random(seed)
     hunts = []
-    for number in range(0, kills, ROTATE):
-        path = Path(directory) / f"hunt-{number}.db"
-        one = Hunt(path, [f"w{n}" for n in range(writers)], rng)
-        for _ in range(min(ROTATE, kills - number)):
-            one.round()
-        one.finish()
-        hunts.append(one)
+    with Stores(base) as stores:
+        for number in range(0, kills, ROTATE):
+            one = Hunt(stores.new(f"hunt-{number}"), [f"w{n}" for n in range(writers)], rng)
+            for _ in range(min(ROTATE, kills - number)):
+                one.round()
+            one.finish()
+            hunts.append(one)
     return {
         "kills": sum(one.kills for one in hunts),
         "acks": sum(len(one.acked) for one in hunts),

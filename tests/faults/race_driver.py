@@ -1,19 +1,19 @@
 """Eight processes save on the same head at the same moment, round after round."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from forked import Child, Tell, drive, fork
+from stores import Stores
 
 from lastgood import BlockingClient, StaleWriterError
 
 WRITERS = 8
 
 
-def serve(path: str, writer: int, orders: int, policy: str, tell: Tell) -> None:
+def serve(url: str, writer: int, orders: int, policy: str, tell: Tell) -> None:
     """Wait for a head to follow, try to save on it, tell the outcome; until the orders end."""
-    client = BlockingClient.sqlite(path)
+    client = BlockingClient.open(url)
     with os.fdopen(orders, encoding="utf-8") as lines:
         for line in lines:
             head = line.strip()
@@ -26,27 +26,31 @@ def serve(path: str, writer: int, orders: int, policy: str, tell: Tell) -> None:
                 tell(f"STALE {writer} {error.expected} {error.head}")
 
 
-def start(path: str, writer: int, policy: str) -> tuple[Child, int]:
+def start(url: str, writer: int, policy: str) -> tuple[Child, int]:
     reading, writing = os.pipe()
 
     def work(tell: Tell) -> None:
         os.close(writing)
-        serve(path, writer, reading, policy, tell)
+        serve(url, writer, reading, policy, tell)
 
     child = fork(work)
     os.close(reading)
     return child, writing
 
 
-def race(directory: str, rounds: int, policy: str) -> dict[str, Any]:
+def race(base: str, rounds: int, policy: str) -> dict[str, Any]:
     """The outcomes of every round, and what the store holds in the end."""
-    path = str(Path(directory) / "store.db")
-    client = BlockingClient.sqlite(path)
+    with Stores(base) as stores:
+        return _raced(stores.new("store"), rounds, policy)
+
+
+def _raced(url: str, rounds: int, policy: str) -> dict[str, Any]:
+    client = BlockingClient.open(url)
     head = client.save("solo", session_id="t", execution_state={"parent": None})
     client.close()
     children = []
     for writer in range(WRITERS):
-        child, orders = start(path, writer, policy)
+        child, orders = start(url, writer, policy)
         children.append((child, orders))
     outcomes = []
     for _ in range(rounds):
@@ -56,24 +60,24 @@ def race(directory: str, rounds: int, policy: str) -> dict[str, Any]:
         outcomes.append([head, told])
         head = next((words[2] for words in told if words and words[0] == "WON"), head)
         if policy == "branch":
-            head = _head(path)
+            head = _head(url)
     for _, orders in children:
         os.close(orders)
     for child, _ in children[::-1]:
         child.kill()
-    return {"outcomes": outcomes, "log": _log(path)}
+    return {"outcomes": outcomes, "log": _log(url)}
 
 
-def _head(path: str) -> str:
-    client = BlockingClient.sqlite(path)
+def _head(url: str) -> str:
+    client = BlockingClient.open(url)
     found = client.latest(agent_id="solo", session_id="t")
     client.close()
     assert found is not None
     return found.checkpoint_id
 
 
-def _log(path: str) -> list[Any]:
-    client = BlockingClient.sqlite(path)
+def _log(url: str) -> list[Any]:
+    client = BlockingClient.open(url)
     log = client.log("t", limit=100_000)
     found = [
         [h.checkpoint_id, h.parent_id, h.branch, client.restore(h.checkpoint_id).state["parent"]]

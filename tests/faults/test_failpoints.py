@@ -1,19 +1,23 @@
 """A process killed at a named point of an operation: it is there, whole, or it is not."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from failpoint_driver import OPERATIONS
 
-from lastgood.testing.faults.kills import POINTS
+from lastgood.testing.faults.kills import POINTS, REMOTE_POINTS
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, driver: Callable[..., Any]) -> dict[str, str]:
     directory = tmp_path_factory.mktemp("failpoints")
-    return driver("failpoint_driver", directory=str(directory), what="operations")
+    return driver("failpoint_driver", base=str(directory), what="operations")
+
+
+@pytest.fixture(scope="module")
+def server_report(postgres_url: str, driver: Callable[..., Any]) -> dict[str, str]:
+    return driver("failpoint_driver", base=postgres_url, what="operations")
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -22,10 +26,18 @@ def test_a_kill_leaves_all_or_nothing(operation: str, point: str, report: dict[s
     assert report[f"{operation}/{point}"] == ""
 
 
-@pytest.mark.parametrize("what", ["first read", "first save"])
-def test_a_kill_anywhere_in_the_first_open_of_a_new_file_leaves_a_usable_file(
-    what: str, place: Path, driver: Callable[..., Any]
+@pytest.mark.parametrize("point", REMOTE_POINTS)
+@pytest.mark.parametrize("operation", [operation.__name__ for operation in OPERATIONS])
+def test_a_kill_of_a_client_leaves_all_or_nothing_on_its_server(
+    operation: str, point: str, server_report: dict[str, str]
 ) -> None:
-    report = driver("failpoint_driver", directory=str(place), what=what)
+    assert server_report[f"{operation}/{point}"] == ""
+
+
+@pytest.mark.parametrize("what", ["first read", "first save"])
+def test_a_kill_anywhere_in_the_first_open_of_a_new_store_leaves_it_usable(
+    what: str, base: str, driver: Callable[..., Any]
+) -> None:
+    report = driver("failpoint_driver", base=base, what=what)
     assert len(report) > 20, "every statement of the first open had its turn"
     assert {nth: wrong for nth, wrong in report.items() if wrong} == {}

@@ -7,16 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stores import Stores, is_server
+
 from lastgood import BlockingClient, StaleWriterError
 
 WRITERS = 8
 
 
 def test_of_eight_processes_on_one_head_exactly_one_wins(
-    place: Path, driver: Callable[..., Any], times: Callable[[int], int]
+    base: str, driver: Callable[..., Any], times: Callable[[int], int]
 ) -> None:
-    rounds = times(200)
-    report = driver("race_driver", directory=str(place), rounds=rounds, policy="reject")
+    rounds = times(40 if is_server(base) else 200)
+    report = driver("race_driver", base=base, rounds=rounds, policy="reject")
     line = []
     for head, told in report["outcomes"]:
         winners = [words for words in told if words[0] == "WON"]
@@ -30,10 +32,10 @@ def test_of_eight_processes_on_one_head_exactly_one_wins(
 
 
 def test_of_eight_processes_on_one_head_all_are_kept_as_branches(
-    place: Path, driver: Callable[..., Any], times: Callable[[int], int]
+    base: str, driver: Callable[..., Any], times: Callable[[int], int]
 ) -> None:
-    rounds = times(200)
-    report = driver("race_driver", directory=str(place), rounds=rounds, policy="branch")
+    rounds = times(40 if is_server(base) else 200)
+    report = driver("race_driver", base=base, rounds=rounds, policy="branch")
     kept = {id: (parent, branch) for id, parent, branch, _ in report["log"]}
     assert len(kept) == rounds * WRITERS + 1
     for head, told in report["outcomes"]:
@@ -46,16 +48,21 @@ def test_of_eight_processes_on_one_head_all_are_kept_as_branches(
 
 
 def test_of_eight_threads_in_one_run_exactly_one_wins(
-    place: Path, times: Callable[[int], int]
+    base: str, times: Callable[[int], int]
 ) -> None:
     """Each enters the same open run, and saves at the same moment as the others."""
-    client = BlockingClient.sqlite(place / "store.db")
+    with Stores(base) as stores:
+        race_in_threads(stores.new("store"), times(25))
+
+
+def race_in_threads(url: str, rounds: int) -> None:
+    client = BlockingClient.open(url)
     client.save("agent", session_id="t", execution_state={"count": 0})
     barrier = threading.Barrier(WRITERS)
     outcomes: list[str] = []
 
     def work() -> None:
-        for _ in range(times(25)):
+        for _ in range(rounds):
             with client.run("t") as run:
                 barrier.wait()
                 run.state["count"] += 1
@@ -73,8 +80,8 @@ def test_of_eight_threads_in_one_run_exactly_one_wins(
         thread.join()
     latest = client.latest(agent_id="agent", session_id="t")
     assert latest is not None
-    assert len(outcomes) == times(25) * WRITERS
-    assert outcomes.count("won") == times(25) == latest.state["count"], "no update was lost"
+    assert len(outcomes) == rounds * WRITERS
+    assert outcomes.count("won") == rounds == latest.state["count"], "no update was lost"
     client.close()
 
 

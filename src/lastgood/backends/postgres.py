@@ -20,12 +20,13 @@ from lastgood.backend import (
     Sheet,
 )
 from lastgood.backends import postgres_changes, postgres_schema, postgres_surveys
-from lastgood.backends.postgres_pools import pools_for
+from lastgood.backends.postgres_connections import PATIENT_SECONDS
+from lastgood.backends.postgres_given import pools_for
 from lastgood.backends.postgres_queries import Questions
 from lastgood.backends.postgres_rows import to_bytes
 from lastgood.backends.postgres_wire import Rows, Session, Sql, send, session
 from lastgood.backends.queries import Answers, Query
-from lastgood.backends.remote import Outcome, RemoteBackend
+from lastgood.backends.remote import Outcome, RemoteBackend, Tries
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.errors import StorageError
 from lastgood.manifest import Spot, check_parts
@@ -58,12 +59,21 @@ class PostgresBackend(RemoteBackend):
         self._questions = Questions(self._at)
         self._ready = False
 
-    async def _send(self, statements: Sequence[Sql]) -> list[Rows]:
+    async def _send(self, statements: Sequence[Sql], *, silence: float | None = None) -> list[Rows]:
         if not self._ready:
-            await self.setup()
-        return await send(self._pools, statements)
+            await self._turns.of("setup")(self._set_up)
+        return await send(self._pools, statements, silence=silence)
+
+    async def _rows(self, statements: Sequence[Sql], *, silence: float | None = None) -> list[Rows]:
+        """The same for what only reads: sent again if a connection is lost."""
+        return await Tries().of(lambda: self._send(statements, silence=silence))
 
     # setting up
+
+    async def _set_up(self) -> None:
+        """Of the first calls of a process, one does it."""
+        if not self._ready:
+            await self.setup()
 
     async def setup(self) -> None:
         """Make sure that the tables are there, and of a format that we know."""
@@ -118,7 +128,9 @@ class PostgresBackend(RemoteBackend):
 
     async def apply(self, change: Change) -> Outcome:
         try:
-            found = await self._send([postgres_changes.statement(self._at, change)])
+            silence = PATIENT_SECONDS if change.wiped else None
+            made = postgres_changes.statement(self._at, change)
+            found = await self._send([made], silence=silence)
         except StorageError as error:
             taken = _TAKEN.get(_constraint(error))
             if taken is None:
@@ -135,7 +147,7 @@ class PostgresBackend(RemoteBackend):
     # the rest of the interface
 
     async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
-        found = await self._send([self._range(extent) for extent in ranges])
+        found = await self._rows([self._range(extent) for extent in ranges])
         if checked:
             for extent, rows in zip(ranges, found, strict=True):
                 stream = extent.first.stream
@@ -155,24 +167,27 @@ class PostgresBackend(RemoteBackend):
             f"SELECT (SELECT count(*) FROM {self._at}.thread WHERE tenant = %s AND state = {LIVE}),"
             f" (SELECT value FROM {self._at}.meta WHERE name = 'created_at')"
         )
-        ((threads, created),) = (await self._send([(text, (to_bytes(tenant),))]))[0]
+        ((threads, created),) = (await self._rows([(text, (to_bytes(tenant),))]))[0]
         return Census(threads, int(created))
 
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         made = [postgres_surveys.statement(self._at, tenant, section) for section in sections]
-        found = await self._send(made)
+        found = await self._rows(made)
         return [
             postgres_surveys.sheet(tenant, section, rows)
             for section, rows in zip(sections, found, strict=True)
         ]
 
     async def checkup(self) -> list[Problem]:
-        return postgres_surveys.problems(await self._send(postgres_surveys.lost_threads(self._at)))
+        statements = postgres_surveys.lost_threads(self._at)
+        found = await self._rows(statements, silence=PATIENT_SECONDS)
+        return postgres_surveys.problems(found)
 
     async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
         if not threads:
             return {}
-        found = await self._send([postgres_surveys.footprint(self._at, key) for key in threads])
+        statements = [postgres_surveys.footprint(self._at, key) for key in threads]
+        found = await self._rows(statements, silence=PATIENT_SECONDS)
         return {
             key: postgres_surveys.read_footprint(rows)
             for key, rows in zip(threads, found, strict=True)

@@ -13,10 +13,16 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, errors
-from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
-from lastgood.backends.postgres_pools import CONNECT_SECONDS, Pools
+from lastgood.backends.postgres_address import CONNECT_SECONDS
+from lastgood.backends.postgres_connections import (
+    SILENCE_SECONDS,
+    BoundAsyncConnection,
+    BoundConnection,
+)
+from lastgood.backends.postgres_given import in_transaction
+from lastgood.backends.postgres_pools import FirstContactError, Pools
 from lastgood.driver import is_blocking
 from lastgood.errors import (
     BackendConnectionError,
@@ -33,18 +39,31 @@ _COMMIT: Sql = ("COMMIT", ())
 _PLAIN: dict[str, Any] = {"prepare": False, "binary": True}
 
 
-async def send(pools: Pools, statements: Sequence[Sql]) -> list[Rows]:
-    """The rows of each statement; many are one transaction that reads."""
+async def send(
+    pools: Pools, statements: Sequence[Sql], *, silence: float | None = None
+) -> list[Rows]:
+    """The rows of each statement; many are one transaction that reads.
+
+    Raises TransientStorageError if the server says nothing for so many seconds.
+    """
     with translated(pools.label):
         if is_blocking():
             with pools.blocking() as connection:
+                _allow(connection, silence)
                 return _send(connection, statements)
         async with pools.native() as other:
+            _allow(other, silence)
             return await _send_native(other, statements)
 
 
+def _allow(connection: Connection[Any] | AsyncConnection[Any], silence: float | None) -> None:
+    """Connections of the application have the application's own limits."""
+    if isinstance(connection, BoundConnection | BoundAsyncConnection):
+        connection.silence = SILENCE_SECONDS if silence is None else silence
+
+
 def _send(connection: Connection[Any], statements: Sequence[Sql]) -> list[Rows]:
-    if _in_transaction(connection):
+    if in_transaction(connection):
         with connection.transaction():
             return [_rows(connection.execute(*each, **_PLAIN)) for each in statements]
     if len(statements) == 1:
@@ -55,7 +74,7 @@ def _send(connection: Connection[Any], statements: Sequence[Sql]) -> list[Rows]:
 
 
 async def _send_native(connection: AsyncConnection[Any], statements: Sequence[Sql]) -> list[Rows]:
-    if _in_transaction(connection):
+    if in_transaction(connection):
         async with connection.transaction():
             return [await _arows(await connection.execute(*s, **_PLAIN)) for s in statements]
     if len(statements) == 1:
@@ -67,11 +86,6 @@ async def _send_native(connection: AsyncConnection[Any], statements: Sequence[Sq
 
 def _framed(statements: Sequence[Sql]) -> list[Sql]:
     return [_BEGIN, *statements, _COMMIT]
-
-
-def _in_transaction(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Whether the application's own transaction is under way on a connection that it gave us."""
-    return connection.info.transaction_status == TransactionStatus.INTRANS
 
 
 def _rows(cursor: Cursor[Any]) -> Rows:
@@ -130,6 +144,8 @@ def translated(label: str) -> Iterator[None]:
     """Raise what PostgreSQL and its driver raise as our own errors."""
     try:
         yield
+    except FirstContactError as error:
+        raise _never_reached(error.__cause__, label) from error.__cause__
     except PoolTimeout as error:
         raise TransientStorageError(
             f"{label}: no connection within {CONNECT_SECONDS} seconds.",
@@ -141,7 +157,7 @@ def translated(label: str) -> Iterator[None]:
 
 def _translation(error: psycopg.Error, label: str) -> LastgoodError:
     state = error.sqlstate or ""
-    text = str(error).strip().split("\n", maxsplit=1)[0]
+    text = _first_line(error)
     said = f"{label}: {text}"
     if isinstance(error, _WRONG) or _says_wrong(text):
         return BackendConnectionError(said, hint="Check the address, the user and its rights.")
@@ -154,6 +170,17 @@ def _translation(error: psycopg.Error, label: str) -> LastgoodError:
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return TransientStorageError(said, hint="The server may be starting; try again.")
     return StorageError(said)
+
+
+def _never_reached(error: BaseException | None, label: str) -> LastgoodError:
+    """Whatever the reason is, the first attempt to connect is not made twice."""
+    return BackendConnectionError(
+        f"{label}: {_first_line(error)}", hint="Check the address, the user and its rights."
+    )
+
+
+def _first_line(error: BaseException | None) -> str:
+    return str(error).strip().split("\n", maxsplit=1)[0]
 
 
 def _says_wrong(text: str) -> bool:

@@ -19,8 +19,9 @@ import random
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Literal, TypeVar
 
 from lastgood.backend import (
@@ -70,7 +71,8 @@ Outcome = Literal["done", "moved", "stream", "id"]
 Failpoint = Callable[[str], None]
 
 PATIENCE = 30.0
-"""Seconds after which an operation that meets lost connections or faster writers gives up."""
+"""Seconds after which an operation that meets lost connections or faster writers gives up: at the
+end of the attempt that it is at."""
 ROUNDS = 64
 """An operation that needs more rounds than this is a bug."""
 
@@ -161,12 +163,16 @@ class RemoteBackend(Backend, forking.Forkable):
         )
 
     async def _read(
-        self, tenant: str, queries: Sequence[Query], work: Callable[[RemoteTables], T]
+        self,
+        tenant: str,
+        queries: Sequence[Query],
+        work: Callable[[RemoteTables], T],
+        tries: Tries | None = None,
     ) -> T:
         """Ask, and ask again with what turned out to be wanted too."""
-        asked = list(queries)
+        asked, tries = list(queries), tries or Tries()
         for _ in range(ROUNDS):
-            answers = await self._asked(asked)
+            answers = await tries.of(partial(self._asked, asked))
             while True:
                 try:
                     return work(RemoteTables(tenant, answers))
@@ -174,21 +180,20 @@ class RemoteBackend(Backend, forking.Forkable):
                     asked.append(need.query)
                     break
                 except Exhausted as empty:
-                    self._supply[empty.kind] += await self.reserve(empty.kind, empty.count)
+                    await tries.of(partial(self._supplied, empty))
         raise RuntimeError(f"a read that never ends: {asked[-1]!r}")
 
+    async def _supplied(self, empty: Exhausted) -> None:
+        numbers = await self.reserve(empty.kind, empty.count)
+        with self._lock:
+            self._supply[empty.kind] += numbers
+
     async def _asked(self, queries: Sequence[Query]) -> Answers:
-        """The answers, with the clock that tests may turn; asked again if a connection is lost."""
-        tries = Tries()
-        while True:
-            asked_at = _ticks()
-            try:
-                answers = await self.ask(queries)
-            except TransientStorageError as error:
-                await tries.again(error)
-                continue
-            self._skew = answers.clock - asked_at
-            return answers._replace(clock=answers.clock + self._shift())
+        """The answers, with the clock that tests may turn."""
+        asked_at = _ticks()
+        answers = await self.ask(queries)
+        self._skew = answers.clock - asked_at
+        return answers._replace(clock=answers.clock + self._shift())
 
     # committing
 
@@ -208,7 +213,7 @@ class RemoteBackend(Backend, forking.Forkable):
     async def _tried(self, attempt: Attempt) -> bool:
         """Decide and write; False if another writer came in between."""
         while True:
-            decision = await self._decision(attempt.intent, attempt.refused)
+            decision = await self._decision(attempt)
             outcome = await self._applied(attempt, decision) if decision.change else "done"
             if outcome == "done":
                 attempt.writes = decision.writes
@@ -240,8 +245,9 @@ class RemoteBackend(Backend, forking.Forkable):
         self.failpoint("after-commit")
         return outcome
 
-    async def _decision(self, intent: Intent, refused: Taken) -> Decision:
+    async def _decision(self, attempt: Attempt) -> Decision:
         """What to write: decided on what is remembered, else on what the store says."""
+        intent, refused = attempt.intent, attempt.refused
         scope = intent.scope
         known = self._memory.line(scope)
         if known is not None and self._skew is not None:
@@ -258,6 +264,7 @@ class RemoteBackend(Backend, forking.Forkable):
             scope.tenant,
             _of_scope(scope),
             lambda rows: decide(rows, rows.version(place), intent, refused, self._next),
+            attempt.tries,
         )
 
     def _next(self, kind: Kind, count: int) -> list[int]:
@@ -295,6 +302,14 @@ class Tries:
     def __init__(self) -> None:
         self._count = 0
         self._until = time.monotonic() + PATIENCE
+
+    async def of(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what may be done twice, once more where a connection was lost."""
+        while True:
+            try:
+                return await work()
+            except TransientStorageError as error:
+                await self.again(error)
 
     async def again(self, error: TransientStorageError) -> None:
         """Wait a little, longer each time; raises the error when it has been long enough."""

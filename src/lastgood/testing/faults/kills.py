@@ -8,10 +8,17 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-
-from lastgood.backends.sqlite import SqliteBackend
+from typing import Protocol
 
 POINTS = ("before-write", "after-write", "before-commit", "after-commit")
+REMOTE_POINTS = ("before-write", "after-commit")
+"""Of stores on a server: what lies between is in the server's hands, as one statement."""
+
+
+class Killable(Protocol):
+    """A backend that calls its failpoint."""
+
+    failpoint: Callable[[str], None]
 
 
 def kill_at(point: str, nth: int = 1) -> Callable[[str], None]:
@@ -28,6 +35,6 @@ def kill_at(point: str, nth: int = 1) -> Callable[[str], None]:
     return failpoint
 
 
-def arm(backend: SqliteBackend, point: str, nth: int = 1) -> None:
+def arm(backend: Killable, point: str, nth: int = 1) -> None:
     """Make a backend end its process at the nth commit from now that reaches `point`."""
     backend.failpoint = kill_at(point, nth)

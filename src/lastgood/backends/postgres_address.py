@@ -1,0 +1,57 @@
+"""Addresses of PostgreSQL databases: read once, and shown without any secret.
+
+What the driver says about an address that it cannot read may quote a part of the password, so none
+of it is passed on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+
+CONNECT_SECONDS = 5
+"""How long an attempt to connect may take, and the wait for a free connection."""
+_LIVELY: dict[str, str | int] = {
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+    "target_session_attrs": "read-write",
+}
+"""What a connection string gets that does not say otherwise: a dead peer is noticed, and a replica
+is no place to look for heads."""
+
+_UNREADABLE = (
+    "the connection string is not one that PostgreSQL understands (it is not shown here: it may "
+    "hold a password). Write postgresql://user:password@host:port/database, with @ / : ? # and % "
+    "in a password as %40 %2F %3A %3F %23 and %25; or host=... user=... password='...'."
+)
+
+
+def parsed(dsn: str) -> dict[str, Any]:
+    """The parts of a connection string; raises ValueError, without quoting any of it."""
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        raise ValueError(_UNREADABLE) from None
+    hosts, ports = (str(parts.get(name) or "").split(",") for name in ("host", "port"))
+    if any("@" in host[1:] for host in hosts) or not all(f"0{port}".isdecimal() for port in ports):
+        raise ValueError(_UNREADABLE)  # that is the end of a password with an @ or a / in it
+    return parts
+
+
+def lively(dsn: str) -> str:
+    """The same with our defaults for all that it does not say."""
+    given = parsed(dsn)
+    return conninfo.make_conninfo(dsn, **{k: v for k, v in _LIVELY.items() if k not in given})
+
+
+def shown(parts: dict[str, Any]) -> str:
+    """An address without a secret."""
+    user = f"{parts['user']}@" if parts.get("user") else ""
+    host = str(parts.get("host") or parts.get("hostaddr") or "")
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"postgresql://{user}{host}{port}/{parts.get('dbname') or ''}"

@@ -1,0 +1,70 @@
+"""Connections to PostgreSQL that do not wait for ever.
+
+The driver waits for an answer as long as the network says that the peer is there, and a broken
+proxy or a stopped server says so without end. These connections give up when nothing was heard for
+`silence` seconds: whoever waits then gets an error, and the connection is closed.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+from psycopg import AsyncConnection, Connection, OperationalError
+
+T = TypeVar("T")
+Signals = Generator[Any, Any, T]
+"""What the driver runs: it yields what to wait for, and is sent what happened, or nothing."""
+
+SILENCE_SECONDS = 20.0
+"""How long a server may say nothing while it is asked or told something."""
+PATIENT_SECONDS = 3600.0
+"""The same where much is read or removed at once: checking a store, deleting a thread."""
+
+
+def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConnection) -> Any:
+    """Pass everything on, and raise when nothing happens any more."""
+    heard, ready = time.monotonic(), None
+    try:
+        while True:
+            wanted = signals.send(ready)
+            ready = yield wanted
+            now = time.monotonic()
+            if ready:
+                heard = now
+            elif now - heard > connection.silence:
+                raise OperationalError(f"no answer from the server for {connection.silence:.0f} s")
+    except StopIteration as stop:
+        return stop.value
+
+
+class BoundConnection(Connection[Any]):
+    """A blocking connection."""
+
+    silence = SILENCE_SECONDS
+
+    def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().wait(_listening(gen, self), *args, **kwargs)
+
+
+class BoundAsyncConnection(AsyncConnection[Any]):
+    """An async connection."""
+
+    silence = SILENCE_SECONDS
+
+    async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+        return await super().wait(_listening(gen, self), *args, **kwargs)
+
+
+def is_dead(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Whether a connection was ended while it lay idle; costs no round trip.
+
+    A server that has nothing to answer says something only when it ends the connection.
+    """
+    if connection.closed:
+        return True
+    waiting = select.poll()
+    waiting.register(connection.pgconn.socket, select.POLLIN)
+    return bool(waiting.poll(0))

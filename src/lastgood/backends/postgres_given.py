@@ -1,0 +1,151 @@
+"""Connections to PostgreSQL that the application owns: a pool, or one connection.
+
+What is the application's is never closed here. On a pool every operation is a transaction of its
+own. On a connection too, unless the application has a transaction under way there: then what is
+saved becomes part of it, and is rolled back with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from psycopg import AsyncConnection, Connection
+from psycopg.pq import TransactionStatus
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from lastgood.backends.postgres_address import parsed, shown
+from lastgood.backends.postgres_pools import OwnPools, Pools
+from lastgood.driver import Turnstile
+
+_OTHER = (
+    "this client stands on {have}, which {colour} callers cannot use. Give it {want}, or a DSN."
+)
+_UNDER_WAY = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+
+class _Given(Pools):
+    """What the application owns is not ours to close."""
+
+    async def close(self) -> None:
+        """It stays open."""
+
+    def abandon(self) -> None:
+        """The application sees to its own connections."""
+
+
+class GivenPool(_Given):
+    """A pool that the application owns and closes."""
+
+    def __init__(self, pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> None:
+        self._pool = pool
+        dsn, more = pool.conninfo, pool.kwargs
+        given = {} if callable(dsn) else parsed(dsn)
+        self.label = shown({**given, **({} if callable(more) else more or {})})
+
+    @contextmanager
+    def blocking(self) -> Iterator[Connection[Any]]:
+        if not isinstance(self._pool, ConnectionPool):
+            have = {"have": "an async pool", "colour": "blocking", "want": "a ConnectionPool"}
+            raise TypeError(_OTHER.format(**have))
+        with self._pool.connection() as connection, _autocommitting(connection):
+            yield connection
+
+    @asynccontextmanager
+    async def native(self) -> AsyncIterator[AsyncConnection[Any]]:
+        if not isinstance(self._pool, AsyncConnectionPool):
+            have = {"have": "a blocking pool", "colour": "async", "want": "an AsyncConnectionPool"}
+            raise TypeError(_OTHER.format(**have))
+        async with self._pool.connection() as connection, _autocommitting_native(connection):
+            yield connection
+
+
+class GivenConnection(_Given):
+    """One connection that the application owns: operations take turns on it."""
+
+    commits = False
+
+    def __init__(self, connection: Connection[Any] | AsyncConnection[Any]) -> None:
+        self._connection = connection
+        self._turn = Turnstile()
+        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            weakref.WeakKeyDictionary()
+        )
+        info = connection.info
+        self.label = shown(
+            {"user": info.user, "host": info.host, "port": info.port, "dbname": info.dbname}
+        )
+
+    @contextmanager
+    def blocking(self) -> Iterator[Connection[Any]]:
+        if not isinstance(self._connection, Connection):
+            have = {"have": "an async connection", "colour": "blocking", "want": "a Connection"}
+            raise TypeError(_OTHER.format(**have))
+        with self._turn.held(), _autocommitting(self._connection):
+            yield self._connection
+
+    @asynccontextmanager
+    async def native(self) -> AsyncIterator[AsyncConnection[Any]]:
+        if not isinstance(self._connection, AsyncConnection):
+            have = {
+                "have": "a blocking connection",
+                "colour": "async",
+                "want": "an AsyncConnection",
+            }
+            raise TypeError(_OTHER.format(**have))
+        turn = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with turn, _autocommitting_native(self._connection):
+            yield self._connection
+
+
+def in_transaction(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Whether the application's own transaction is under way on a connection that it gave us."""
+    return connection.info.transaction_status in _UNDER_WAY
+
+
+@contextmanager
+def _autocommitting(connection: Connection[Any]) -> Iterator[None]:
+    """Outside of a transaction, what we send is committed at once."""
+    before = connection.autocommit
+    if before or in_transaction(connection):
+        yield
+        return
+    connection.autocommit = True
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            connection.autocommit = before
+
+
+@asynccontextmanager
+async def _autocommitting_native(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
+    before = connection.autocommit
+    if before or in_transaction(connection):
+        yield
+        return
+    await connection.set_autocommit(True)
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            await connection.set_autocommit(before)
+
+
+def pools_for(source: object, size: int) -> Pools:
+    """Pools over whatever was given; raises TypeError for what is none of it."""
+    if isinstance(source, str):
+        return OwnPools(source, size)
+    if isinstance(source, ConnectionPool | AsyncConnectionPool):
+        return GivenPool(source)
+    if isinstance(source, Connection | AsyncConnection):
+        return GivenConnection(source)
+    kind = f"{type(source).__module__}.{type(source).__qualname__}"
+    raise TypeError(
+        f"Client.postgres() cannot use a {kind}. Pass a connection string such as "
+        "'postgresql://user@host/db', or a pool or connection of psycopg 3: "
+        "psycopg_pool.ConnectionPool, AsyncConnectionPool, psycopg.Connection, AsyncConnection."
+    )
