@@ -218,7 +218,7 @@ class RemoteBackend(Backend, forking.Forkable):
             if outcome == "done":
                 attempt.writes = decision.writes
                 return True
-            if outcome == "stream" or outcome == "id":
+            if outcome in ("stream", "id"):
                 attempt.refused |= {outcome}
             if outcome == "stream":
                 continue

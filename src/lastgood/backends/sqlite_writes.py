@@ -128,10 +128,7 @@ class SqliteWriter(SqliteTables):
         for row in (writes.lane, writes.run, writes.move, writes.tag, *writes.branches):
             if row is not None:
                 self._put(row)
-        if writes.items:
-            self._put_items(writes.items)
-        for item in writes.dropped:
-            self.connection.execute(_DELETE_ITEM, (item.thread, *item.place))
+        self._change_items(writes.items, writes.dropped)
         if writes.untagged is not None:
             self.connection.execute(_DELETE_TAG, writes.untagged[:2])
         if writes.checkpoint is not None:
@@ -148,9 +145,12 @@ class SqliteWriter(SqliteTables):
             self.connection.execute(LATER[TABLES[type(row)]])
         self.connection.execute(_INSERT[type(row)], sealed(row))
 
-    def _put_items(self, items: Sequence[ItemRow]) -> None:
-        self.connection.execute(LATER["item"])
-        self.connection.executemany(_INSERT[ItemRow], [sealed(item) for item in items])
+    def _change_items(self, items: Sequence[ItemRow], dropped: Sequence[ItemRow]) -> None:
+        if items:
+            self.connection.execute(LATER["item"])
+            self.connection.executemany(_INSERT[ItemRow], [sealed(item) for item in items])
+        for item in dropped:
+            self.connection.execute(_DELETE_ITEM, (item.thread, *item.place))
 
     def _take_over(self, writes: Writes) -> Writes:
         """Rows of another store."""
@@ -192,7 +192,7 @@ class SqliteWriter(SqliteTables):
 
     def _add(self, given: Brought) -> Brought:
         row, slots, parts = given
-        if any([slot.stream <= 0 for slot in slots]):
+        if any([slot.stream <= 0 for slot in slots]):  # noqa: C419 (a generator is slower)
             slots = tuple(self._stream(row.thread, slot) for slot in slots)
             row = row._replace(slots=pack_slots(slots))
         self._insert_parts(row, slots, parts)

@@ -123,7 +123,7 @@ async def to_memory_and_back(store: Store) -> None:
 async def work_goes_on_there(store: Store) -> None:
     """Runs resume, saves follow the head, blame and undo find what they found before."""
     client, target = store.client(), elsewhere(store)
-    with pytest.raises(RuntimeError, match="torn"):
+    with pytest.raises(RuntimeError, match="torn"):  # noqa: PT012
         async with client.run("job", initial={"notes": []}) as run:
             await run.append("notes", *MANY["notes"], step_name="first")
             await run.append("notes", "second", step_name="second")
