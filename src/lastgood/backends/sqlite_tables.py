@@ -292,7 +292,7 @@ class SqliteTables(ThreadLists):
     def _disk(self, tenant: str) -> int | None:
         """Bytes of the file, unless a part of it is somebody else's to measure."""
         found = self.connection.execute(_TENANTS).fetchone()
-        if not all(other is None or belongs(other, tenant) for other in found):
+        if not all(other is None or belongs(str(other), tenant) for other in found):
             return None
         return int(self.connection.execute("PRAGMA page_count").fetchone()[0]) * PAGE_SIZE
 
