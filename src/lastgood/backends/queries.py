@@ -237,8 +237,8 @@ class Answers(NamedTuple):
 
 
 class Need(Exception):
-    """The shared logic came to a lookup that was not asked for yet."""
+    """The shared logic came to lookups that were not asked for yet."""
 
-    def __init__(self, query: Query) -> None:
-        super().__init__(query)
-        self.query = query
+    def __init__(self, *queries: Query) -> None:
+        super().__init__(*queries)
+        self.queries = queries

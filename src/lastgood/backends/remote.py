@@ -75,6 +75,8 @@ PATIENCE = 30.0
 end of the attempt that it is at."""
 ROUNDS = 64
 """An operation that needs more rounds than this is a bug."""
+FEW = 3
+"""So many checkpoints of a scope are mostly found with its line: they are asked for if not."""
 
 
 def no_failpoint(name: str) -> None:
@@ -177,7 +179,7 @@ class RemoteBackend(Backend, forking.Forkable):
                 try:
                     return work(RemoteTables(tenant, answers))
                 except Need as need:
-                    asked.append(need.query)
+                    asked += need.queries
                     break
                 except Exhausted as empty:
                     await tries.of(partial(self._supplied, empty))
@@ -346,4 +348,6 @@ def _of_scope(scope: Scope) -> list[Query]:
         queries.append(AskItemCount(place))
     if scope.heads_at:
         queries += [AskHeads(place), AskChildren(place, scope.heads_at)]
+    if len(scope.ids) > FEW:
+        queries += [AskId(scope.tenant, id) for id in scope.ids]
     return queries

@@ -172,8 +172,8 @@ def _orphans(tables: RemoteTables, removed: tuple[CheckpointRow, ...]) -> tuple[
     """The children of what is removed; one that loses two ancestors at once is changed twice."""
     changed: dict[bytes, CheckpointRow] = {}
     gone = {row.id for row in removed}
-    for row in removed:
-        for child in (*tables.children(row), *changed.values()):
+    for row, children in zip(removed, tables.children(removed), strict=True):
+        for child in (*children, *changed.values()):
             known = changed.get(child.id, child)
             if row.id in (known.parent, known.fallback) and child.id not in gone:
                 changed[child.id] = known.orphaned(row)

@@ -200,10 +200,16 @@ class RemoteTables(Views):
             self._ask(AskAncestors(self._place(row.thread), row.id, ANCESTORS))
         return super().followed(row)
 
-    def children(self, row: CheckpointRow) -> list[CheckpointRow]:
-        """Those that have to be told when a checkpoint goes."""
-        found = self._ask(AskChildren(self._place(row.thread), row.id))
-        return [unsealed(CheckpointRow, columns) for columns in found]
+    def children(self, rows: Sequence[CheckpointRow]) -> list[list[CheckpointRow]]:
+        """Those that have to be told when checkpoints go, asked for all at once."""
+        wanted = [AskChildren(self._place(row.thread), row.id) for row in rows]
+        missing = [query for query in wanted if query not in self._answers]
+        if missing:
+            raise Need(*missing)
+        return [
+            [unsealed(CheckpointRow, columns) for columns in self._answers[query]]
+            for query in wanted
+        ]
 
     def newest_move(self, thread: int, lane: int) -> MoveRow | None:
         return _row(MoveRow, self._ask(AskMove(self._place(thread), lane)))

@@ -24,7 +24,6 @@ from lastgood.core import About, Captured, Core
 from lastgood.errors import SerializationError
 from lastgood.item_rules import ChangeItems, ItemDraft, hidden
 from lastgood.manifest import Stored
-from lastgood.removal_rules import Delete
 from lastgood.rows import CheckpointRow, ItemRow
 from lastgood.rules import Save
 from lastgood.shelving import change_items, every_item
@@ -188,7 +187,9 @@ class Putting:
         if rows:
             drafts = tuple(_again(row) for row in rows)
             await change_items(core, ChangeItems(core.tenant, thread, puts=drafts, opens=False))
-            await core.backend.commit(Delete(tenant, thread))
+            # Not the whole of it: others may have been parked since the list was read.
+            moved = tuple(row.place for row in rows)
+            await change_items(core, ChangeItems(tenant, thread, drops=moved))
 
 
 def _corrected(intent: SaveAs, known: Known) -> SaveAs:
