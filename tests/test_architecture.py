@@ -31,7 +31,7 @@ LAYERS = {
         commits comparing copy_rules diffing diffs editing edits filling fingerprints growing
         integrity item_rules json_patch manifest measuring messages migrations move_rules pages
         part_audit patching placing removal_rules rows rules run_rules sharing splitting summaries
-        thread_rules tracing tree""",
+        thread_rules tracing tree whole""",
     "waist": "backend background cache driver pulse registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison copies copying core headers

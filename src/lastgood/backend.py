@@ -108,6 +108,8 @@ class Extents(NamedTuple):
     thread: int
     first: Spot
     length: int
+    seq: int = 0
+    """The checkpoint of the thread that they are read for, if they are read for one."""
 
 
 class Census(NamedTuple):
@@ -206,6 +208,8 @@ class Backend(ABC):
     """Its address as shown in messages, without any secret."""
     durability: Durability
     """What it really keeps: `strict` survives power loss, `relaxed` a killed process."""
+    copies: bool = False
+    """True: each checkpoint has a copy of its parts, and is verified by reading its own."""
 
     @abstractmethod
     async def commit(self, intent: Intent) -> Writes:

@@ -80,7 +80,7 @@ async def _fetch(core: Core, sides: Sequence[_Side]) -> None:
     """Read what both sides want, in one call."""
     wanted = [(side, span) for side in sides for span in dict.fromkeys(side.shelf.wanted)]
     ranges = [
-        Extents(side.row.thread, Spot(span.stream, span.first), span.length)
+        Extents(side.row.thread, Spot(span.stream, span.first), span.length, side.row.seq)
         for side, span in wanted
     ]
     found = await core.backend.parts(ranges, checked=True)

@@ -294,8 +294,8 @@ class Core:
     ) -> Node:
         filling = Filling(node, slots, near)
         wanted = [
-            Extents(row.thread, Spot(slots[extent.slot].stream, extent.first), extent.length)
-            for extent in filling.wanted()
+            Extents(row.thread, Spot(slots[slot].stream, first), length, row.seq)
+            for slot, first, length, _ in filling.wanted()
         ]
         found = await self.backend.parts(wanted) if wanted else []
         for extent, pages in zip(wanted, found, strict=True):

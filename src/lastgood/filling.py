@@ -24,8 +24,8 @@ class Filling:
         self._node = node
         self._slots = slots
         self._near_slots = near.slots if near else ()
-        self._near = {self._start(base): base for base in _sequences(near.tree)} if near else {}
-        self._plan = [self._rest(each) for each in _sequences(node)]
+        self._near = {self._start(base): base for base in sequences(near.tree)} if near else {}
+        self._plan = [self._rest(each) for each in sequences(node)]
 
     def _start(self, node: Sequence) -> tuple[int, int]:
         first = node.places[0] if node.places else None
@@ -73,14 +73,15 @@ def _joined(chunks: tuple[Chunk, ...], chunk: Chunk, *, grows: bool) -> tuple[Ch
     return pages.grown(chunks, *chunk) if grows else (*chunks, chunk)
 
 
-def _sequences(node: Node) -> Iterator[Sequence]:
+def sequences(node: Node) -> Iterator[Sequence]:
+    """Every sequence in a tree, from the top down."""
     if isinstance(node, Fields):
         for child in node.children.values():
-            yield from _sequences(child)
+            yield from sequences(child)
     elif isinstance(node, Sequence):
         yield node
         for child in node.nested:
-            yield from _sequences(child)
+            yield from sequences(child)
 
 
 def _after(

@@ -134,10 +134,20 @@ def plan(
     records = _records(placed)
     spelled = _spelled(records)
     if len(spelled) <= (INLINE if isinstance(placed, Leaf) else SKELETON):
-        return planner.done(_INLINE + spelled, placed, None)
+        return planner.done(inline(spelled), placed, None)
     skeleton = planner.place(_skeleton(records, old), None)
     assert isinstance(skeleton, Sequence)
     return planner.done(_SPLIT + _spelled(_records(skeleton)), placed, skeleton)
+
+
+def inline(records: bytes) -> bytes:
+    """The manifest that holds its records itself."""
+    return _INLINE + records
+
+
+def records_of(tree: Node) -> bytes:
+    """What `read_records` reads: the recipe of a tree whose pages all have a place."""
+    return _spelled(_records(tree))
 
 
 def _skeleton(records: list[Record], old: Sequence | None) -> Sequence:

@@ -74,6 +74,22 @@ class Opener:
         return cls.on(registry.make("sqlite", path=path, durability=durability), **options)
 
     @classmethod
+    def files(
+        cls,
+        directory: str | os.PathLike[str] = "./lastgood",
+        *,
+        durability: Literal["strict", "relaxed"] = "strict",
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """A store of plain files: a readable JSON file for each checkpoint, complete in itself.
+
+        Every save writes the whole state, and costs what that takes.
+        """
+        arguments.one_of(durability, ("strict", "relaxed"), "durability")
+        made = registry.make("files", directory=directory, durability=durability)
+        return cls.on(made, **options)
+
+    @classmethod
     def memory(cls, **options: Unpack[ClientOptions]) -> Self:
         """A store in this process, which behaves like the others and ends with it."""
         return cls.on(registry.make("memory"), **options)
@@ -111,7 +127,8 @@ class Opener:
     ) -> Self:
         """A store by its address.
 
-        `sqlite:///rel.db`, `sqlite:////abs.db`, `memory:`, `postgresql://user@host/db?schema=name`.
+        `sqlite:///rel.db`, `sqlite:////abs.db`, `files:rel/dir`, `files:/abs/dir`, `memory:`,
+        `postgresql://user@host/db?schema=name`.
         """
         if durability is not None:
             arguments.one_of(durability, ("strict", "relaxed"), "durability")

@@ -48,6 +48,14 @@ def _postgres(url: str) -> dict[str, Any]:
     return {"source": urlunsplit(parts._replace(query=urlencode(query))), **ours}
 
 
+def _directory(url: str) -> dict[str, Any]:
+    """`files:rel/dir` is relative, `files:/abs/dir` is absolute."""
+    rest = url.removeprefix("files:")
+    if "?" in rest or "#" in rest:
+        raise ValueError(f"{url!r} has options; the address of a directory is files:DIR")
+    return {"directory": unquote(rest)} if rest else {}
+
+
 def _nothing(_url: str) -> dict[str, Any]:
     return {}
 
@@ -57,6 +65,9 @@ BACKENDS: dict[str, Entry] = {
         "lastgood.backends.sqlite", "SqliteBackend", _sqlite_path, options=("durability",)
     ),
     "memory": Entry("lastgood.backends.memory", "MemoryBackend", _nothing),
+    "files": Entry(
+        "lastgood.backends.files", "FilesBackend", _directory, options=("durability",)
+    ),
     "postgresql": Entry(
         "lastgood.backends.postgres",
         "PostgresBackend",

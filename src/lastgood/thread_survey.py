@@ -36,7 +36,7 @@ class ThreadSurvey:
         self._scanner = Scanner(core)
         self._data = data
         self._roots: dict[int, int] = {}
-        """The seqs of checkpoints whose states are read through: one for each content."""
+        """The seqs of checkpoints whose states are read through: one for each content, or all."""
         self._known: tuple[tuple[bytes, bytes], list[Reach]] = ((b"", b""), [])
 
     async def steps(self) -> AsyncIterator[int]:
@@ -101,7 +101,9 @@ class ThreadSurvey:
                     where = short_name(self.rows.name, row.seq)
                     message = f"its manifest cannot be read: {error}"
                     self.rows.found("part", where, message, seqs=[row.seq])
-                if self._data and row.id in named:
+                if self._data and self._core.backend.copies:
+                    self._roots[row.seq] = row.seq
+                elif self._data and row.id in named:
                     self._roots.setdefault(hash((row.root, row.manifest, row.slots)), row.seq)
             yield 1
 

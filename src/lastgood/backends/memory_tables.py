@@ -114,8 +114,9 @@ class MemoryTables(Views):
         self, thread: int, lane: int | None, listing: Listing, now: int
     ) -> list[CheckpointRow]:
         kept: list[CheckpointRow] = []
-        for columns in reversed(self.shelves.checkpoints.get(thread, {}).values()):
-            row = unsealed(CheckpointRow, columns)
+        shelf = self.shelves.checkpoints.get(thread, {})
+        for seq in reversed(shelf):
+            row = unsealed(CheckpointRow, shelf[seq])
             if wanted(row, lane, listing, now):
                 kept.append(row)
                 if len(kept) == listing.limit:

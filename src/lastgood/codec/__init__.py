@@ -20,7 +20,7 @@ from lastgood.codec.kinds import (
     keyed_by_text,
     unpaired,
 )
-from lastgood.codec.levels import closed, opened, split_values
+from lastgood.codec.levels import closed, container_body, opened, split_values, text_body
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
 from lastgood.codec.native import ROW
 from lastgood.codec.opaque import Opaque, name_places, noticing
@@ -67,6 +67,7 @@ __all__ = [
     "blank_record",
     "cached_names",
     "closed",
+    "container_body",
     "is_record",
     "is_token",
     "keyed_by_text",
@@ -79,5 +80,6 @@ __all__ = [
     "skip",
     "slots_of",
     "split_values",
+    "text_body",
     "unpaired",
 ]

@@ -110,10 +110,11 @@ def _native_split(body: bytes, count: int) -> list[bytes]:
         return []
 
 
-def closed(shape: Shape, parts: Sequence[bytes]) -> bytes:
+def closed(shape: Shape, parts: Sequence[bytes], count: int | None = None) -> bytes:
     """The encoding of a container from those of its parts; of a mapping, keys and values in turn.
 
-    Of a text or an atom the one part is its body.
+    Of a text or an atom the one part is its body. The parts of an array may be joined already; then
+    their count must be told.
     """
     if shape.family is Family.RAW:
         return parts[0]
@@ -125,7 +126,7 @@ def closed(shape: Shape, parts: Sequence[bytes]) -> bytes:
     elif shape.family is Family.MAP:
         number, header = paired(unpaired(number)), array_header(len(parts))
     else:
-        header = array_header(len(parts))
+        header = array_header(len(parts) if count is None else count)
     if number in (Number.LIST, Number.DICT):
         return header + body
     head = b"\x92" + shape.extra if number in _HEADED else b""
@@ -136,3 +137,19 @@ def _closed_text(number: int, body: bytes) -> bytes:
     if number == Number.STR:
         return ormsgpack.packb(body.decode())
     return ormsgpack.packb(body) if number == Number.BYTES else ext(number, body)
+
+
+def container_body(data: bytes) -> bytes:
+    """The parts of a container one behind the other, from its encoding."""
+    start = 0
+    if data[0] not in _ARRAYS and data[0] not in _MAPS:
+        code, start = _ext_start(data)
+        start = skip(data, start + 1) if code in _HEADED else start
+    return data[_count(data, start)[1] :]
+
+
+def text_body(number: int, data: bytes) -> bytes:
+    """The body of a text or of bytes, from its encoding."""
+    if number == Number.STR:
+        return str(ormsgpack.unpackb(data)).encode()
+    return bytes(ormsgpack.unpackb(data)) if number == Number.BYTES else data[_ext_start(data)[1] :]

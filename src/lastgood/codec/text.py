@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 from typing import Any
 
 from ormsgpack import Ext, packb, unpackb
@@ -22,6 +23,12 @@ from lastgood.codec.decoder import KINDS, as_damage, damaged
 from lastgood.codec.kinds import Number
 from lastgood.codec.msgpack import OPTIONS
 
+WIDTH = 100
+"""A value that fits is on one line."""
+LEVELS = 12
+"""So deep, values are broken into lines."""
+
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _TAG, _BODY = "$lg", "v"
 _TAGS = {number: kind.tag for number, kind in KINDS.items()} | {
     Number.RECORD: "record",
@@ -48,9 +55,76 @@ def from_binary(data: bytes, *, indent: int | None = None) -> str:
 
 def to_binary(spelled: str) -> bytes:
     """Read text back into packed bytes; keys that occur twice are refused."""
+    return pack(parse(spelled))
+
+
+# A document with values among other things is made of `spell` and `lines`, read by `parse` and
+# `pack`. What is not a value must have no key that begins with `$`.
+
+
+def spell(data: bytes) -> object:
+    """What JSON will show of packed bytes."""
     try:
-        tree = json.loads(spelled, object_pairs_hook=_object, parse_constant=_no_constant)
-        return packb(tree, option=OPTIONS)
+        return _spell(_tokens(data))
+    except Exception as error:
+        raise as_damage(error) from None
+
+
+def parse(document: str) -> Any:
+    """Everything in a document; a value in it is ready for `pack`."""
+    try:
+        return json.loads(document, object_pairs_hook=_object, parse_constant=_no_constant)
+    except Exception as error:
+        raise as_damage(error) from None
+
+
+def pack(found: object) -> bytes:
+    """The packed bytes of a value that was parsed."""
+    try:
+        return packb(found, option=OPTIONS)
+    except Exception as error:
+        raise as_damage(error) from None
+
+
+def lines(value: Any, pad: str = "\n") -> str:
+    """JSON that people read and compare: what is long is broken into lines, by key and element."""
+    kind = type(value)
+    if kind not in _LEAST:
+        return _SCALARS[kind](value)
+    whole = "" if _is_long(value, kind) and len(pad) <= LEVELS else compact(value)
+    if whole and (len(whole) <= WIDTH or len(pad) > LEVELS):
+        return whole
+    inner = pad + " "
+    if kind is dict:
+        parts = [f"{encode_basestring(key)}: {lines(item, inner)}" for key, item in value.items()]
+        return f"{{{inner}{f',{inner}'.join(parts)}{pad}}}"
+    parts = [lines(item, inner) for item in value]
+    return f"[{inner}{f',{inner}'.join(parts)}{pad}]"
+
+
+_SCALARS: dict[type, Callable[[Any], str]] = {
+    str: encode_basestring,
+    int: int.__repr__,
+    float: float.__repr__,
+    bool: lambda value: "true" if value else "false",
+    type(None): lambda _: "null",
+}
+_LEAST: dict[type, int] = {dict: 6, list: 3}
+"""So many characters an item or an element takes at least."""
+
+
+def _is_long(value: Any, kind: type) -> bool:
+    """Whether a value needs more than a line for sure: spares spelling it to find out."""
+    if len(value) * _LEAST[kind] > WIDTH:
+        return True
+    parts = value.values() if kind is dict else value
+    return sum([len(part) for part in parts if type(part) is str]) > WIDTH
+
+
+def compact(value: object) -> str:
+    """JSON on one line."""
+    try:
+        return _JSON.encode(value)
     except Exception as error:
         raise as_damage(error) from None
 
@@ -79,7 +153,12 @@ _Spelled = tuple[object, Iterable[object]]
 
 def _spell_dict(value: dict[str, object]) -> _Spelled:
     escaped = {f"${key}" if key.startswith("$") else key: item for key, item in value.items()}
-    return escaped, list(escaped)
+    return escaped, [key for key, item in escaped.items() if _is_special(item)]
+
+
+def _is_special(item: object) -> bool:
+    """Whether JSON may need another word for it."""
+    return type(item) in _SPELLERS and (type(item) is not float or not math.isfinite(item))
 
 
 def _spell_float(value: float) -> _Spelled:
@@ -96,7 +175,7 @@ def _spell_token(token: _Token) -> _Spelled:
 
 _SPELLERS: dict[type, Callable[[Any], _Spelled]] = {
     dict: _spell_dict,
-    list: lambda value: (value, range(len(value))),
+    list: lambda value: (value, [n for n, item in enumerate(value) if _is_special(item)]),
     float: _spell_float,
     bytes: lambda value: (_tagged("bytes", _base64(value)), ()),
     _Token: _spell_token,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lastgood.testing.files_harness import FilesHarness
 from lastgood.testing.harness import BackendHarness, MemoryHarness, SqliteHarness
 from lastgood.testing.postgres_harness import PostgresHarness
 
@@ -11,6 +12,7 @@ HARNESSES: dict[str, type[BackendHarness]] = {
     "sqlite": SqliteHarness,
     "memory": MemoryHarness,
     "postgresql": PostgresHarness,
+    "files": FilesHarness,
 }
 
 

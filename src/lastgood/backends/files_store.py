@@ -1,0 +1,268 @@
+"""A directory of plain files: where what is, read as it stands at one moment.
+
+    lastgood.json                       what this directory is; how many threads it ever had
+    threads/TENANT/THREAD/thread.json   a thread, see `files_thread`
+    threads/TENANT/THREAD/SEQ-ID.json   a checkpoint, see `files_checkpoint`
+
+Nothing is locked to read. The file of a thread and the names beside it are read until they fit
+together; a checkpoint's file never changes, so what they say stays true for as long as it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from lastgood.backends import files_checkpoint, files_disk, files_items
+from lastgood.backends.files_checkpoint import Opened
+from lastgood.backends.files_names import LOCK, STORE, THREAD, THREADS, directory_of
+from lastgood.backends.files_recent import Recent, Signature, missing, signature_of
+from lastgood.backends.files_rows import Columns
+from lastgood.backends.files_snapshot import Snapshot, checked, taken
+from lastgood.codec import text
+from lastgood.errors import (
+    CheckpointIntegrityError,
+    IncompatibleCheckpointError,
+    LastgoodError,
+    TransientStorageError,
+)
+from lastgood.ids import show_id
+from lastgood.integrity import seal
+
+T = TypeVar("T")
+FORMAT = 1
+ATTEMPTS = 100
+"""How often a thread that is being changed is read again."""
+ROWS, PAGES = 16 << 20, 64 << 20
+"""Bytes of rows, and of whole files with their pages, that are remembered."""
+THREADS_KNOWN = 4096
+"""So many threads are remembered as they were last read."""
+HOMES = 10_000
+"""So many ids are remembered with the thread that they were found in."""
+
+
+class StoreFile(NamedTuple):
+    """What the file at the top says."""
+
+    created_at: int
+    threads: int
+    """The key of the youngest thread."""
+
+
+class FileStore:
+    """One directory, and what was read from it."""
+
+    def __init__(self, root: Path, *, strict: bool) -> None:
+        self.root = root
+        self.disk = files_disk.Disk(strict=strict)
+        self._snapshots: dict[Path, Snapshot] = {}
+        self._rows: Recent[Columns] = Recent(ROWS)
+        self._files: Recent[Opened] = Recent(PAGES)
+        self._shelves: Recent[tuple[Columns, ...]] = Recent(ROWS)
+        self._homes: dict[bytes, Path] = {}
+        self._keys: dict[int, Path] = {}
+        self.held: tuple[object, Any] | None = None
+        """Which parts are where in the thread that was surveyed last; see `files_surveys`."""
+
+    # where things are
+
+    def directory(self, tenant: str, thread: str) -> Path:
+        """The directory of a thread, there or not."""
+        return self.tenant(tenant) / directory_of(thread)
+
+    def tenant(self, tenant: str) -> Path:
+        return self.root / THREADS / directory_of(tenant)
+
+    def tenants(self) -> list[Path]:
+        """The directories of all tenants."""
+        return _below(self.root / THREADS)
+
+    def threads(self, tenant: Path) -> list[Path]:
+        """The directories of a tenant's threads."""
+        return _below(tenant)
+
+    def by_key(self, key: int) -> Path | None:
+        """The directory of the thread with a key."""
+        known = self._keys.get(key)
+        if known is not None and self._is_of(key, known):
+            return known
+        places = (place for tenant in self.tenants() for place in self.threads(tenant))
+        return next((place for place in places if self._is_of(key, place)), None)
+
+    def _is_of(self, key: int, place: Path) -> bool:
+        try:
+            found = self.snapshot(place)
+        except CheckpointIntegrityError:
+            return False
+        return found is not None and found.key == key
+
+    def home(self, tenant: str, id: bytes) -> Path | None:
+        """The directory of the thread that has a checkpoint, among those of a tenant."""
+        known, ending = self._homes.get(id), f"-{show_id(id)}.json"
+        above = self.tenant(tenant)
+        if known is not None and known.parent == above and self._has(known, ending):
+            return known
+        for place in self.threads(above):
+            if self._has(place, ending):
+                self.remember(id, place)
+                return place
+        return None
+
+    def _has(self, place: Path, ending: str) -> bool:
+        return any(name.endswith(ending) for name in files_disk.names_in(place))
+
+    def remember(self, id: bytes, place: Path) -> None:
+        """Note which thread has a checkpoint: the next search begins there."""
+        if len(self._homes) > HOMES:
+            self._homes.clear()
+        self._homes[id] = place
+
+    # what is in them
+
+    def snapshot(self, directory: Path) -> Snapshot | None:
+        """A thread as it is; None if there is none."""
+        known = self._snapshots.get(directory)
+        raw = files_disk.read(directory / THREAD)
+        if known is not None and known.raw == raw:
+            return known
+        return self.fresh(directory)
+
+    def fresh(self, directory: Path) -> Snapshot | None:
+        """The same, with the names of its files looked up anew."""
+        for _ in range(ATTEMPTS):
+            raw = files_disk.read(directory / THREAD)
+            names = files_disk.names_in(directory)
+            if raw == files_disk.read(directory / THREAD):
+                known = self._snapshots.get(directory)
+                if known is not None and (known.raw, known.names) == (raw, names):
+                    return known
+                found = taken(directory, raw, names)
+                return None if found is None else self._kept(found)
+        raise TransientStorageError(f"{directory} never stands still.", hint="Try again.")
+
+    def _kept(self, found: Snapshot) -> Snapshot:
+        if len(self._snapshots) > THREADS_KNOWN:
+            self._snapshots.clear()
+            self._keys.clear()
+        self._snapshots[found.directory] = found
+        self._keys[found.key] = found.directory
+        return found
+
+    def opened(self, snapshot: Snapshot, seq: int) -> Opened:
+        """The file of a checkpoint with its pages."""
+        path = snapshot.path(seq)
+        signature = signature_of(path)
+        found = self._files.get(path, signature)
+        if found is None:
+            found = self._read(path, signature)
+        return found
+
+    def row(self, snapshot: Snapshot, seq: int) -> Columns:
+        """The row of a checkpoint as its file has it; one whose names are not right has no seal."""
+        path = snapshot.path(seq)
+        signature = signature_of(path)
+        found = self._rows.get(path, signature)
+        if found is None:
+            found = checked(snapshot, seq, self.opened(snapshot, seq))
+            weight = 1024 + sum(len(each) for each in found if isinstance(each, bytes | str))
+            self._rows.put(path, signature, weight, found)
+        return found
+
+    def items(self, path: Path) -> tuple[Columns, ...]:
+        """The items in the file of a shelf."""
+        signature = signature_of(path)
+        found = self._shelves.get(path, signature)
+        if found is None:
+            found = files_items.read(files_disk.read(path) or b"", str(path))
+            self._shelves.put(path, signature, 4 * signature[1], found)
+        return found
+
+    def signatures(self, snapshot: Snapshot) -> list[Signature]:
+        """What changes when a file of a checkpoint does."""
+        return [signature_of(snapshot.path(seq)) for seq in snapshot.places]
+
+    def _read(self, path: Path, signature: Signature) -> Opened:
+        raw = files_disk.read(path)
+        if raw is None:
+            raise missing(path)
+        found = files_checkpoint.opened(raw, str(path))
+        self._files.put(path, signature, 2 * found.size, found)
+        return found
+
+    def wrote(self, path: Path, opened: Opened) -> None:
+        """A file that this store has just put into its place."""
+        self._files.put(path, signature_of(path), 2 * opened.size, opened)
+        self.remember(opened.columns[2], path.parent)  # type: ignore[arg-type]
+
+    def mentions(self, snapshot: Snapshot, seq: int, id: bytes) -> bool:
+        """Whether the row of a checkpoint may name an id; without reading its state."""
+        raw = files_disk.read(snapshot.path(seq)) or b""
+        return show_id(id).encode() in raw[: raw.find(b'\n "state": ')]
+
+    # the file at the top
+
+    def about(self) -> StoreFile | None:
+        """What the store says of itself; None if there is none yet."""
+        raw = files_disk.read(self.root / STORE)
+        if raw is None:
+            if self.tenants():
+                raise CheckpointIntegrityError(
+                    f"{self.root / STORE} is missing, and threads are there.",
+                    hint="Put back a copy of the file.",
+                )
+            return None
+        return _about(raw, self.root / STORE)
+
+    def begin(self, now: int) -> None:
+        """See to it that there is a store."""
+        if self.about() is None:
+            self.disk.make(self.root)
+            self.under_lock(lambda: self._begin(now))
+
+    def _begin(self, now: int) -> None:
+        if self.about() is None:
+            self._tell(StoreFile(now, 0))
+
+    def next_key(self) -> int:
+        """The key of a new thread. The caller holds the lock of the store."""
+        told = self.about()
+        assert told is not None, "a store begins before its first thread"
+        self._tell(told._replace(threads=told.threads + 1))
+        return told.threads + 1
+
+    def _tell(self, told: StoreFile) -> None:
+        document = {"lastgood": "files", "format": FORMAT, **told._asdict(), "seal": _seal(told)}
+        self.disk.put(self.root / STORE, f"{text.lines(document)}\n".encode())
+        self.disk.sync(self.root)
+
+    def under_lock(self, work: Callable[[], T]) -> T:
+        """Work while no other thread is opened, and no id is chosen elsewhere."""
+        return files_disk.under_lock(self.root / LOCK, work)
+
+
+def _below(directory: Path) -> list[Path]:
+    names = sorted(files_disk.names_in(directory))
+    return [directory / name for name in names if not name.startswith(".")]
+
+
+def _seal(told: StoreFile) -> str:
+    return seal("store", list(told)).hex()
+
+
+def _about(raw: bytes, path: Path) -> StoreFile:
+    try:
+        document: dict[str, Any] = text.parse(raw.decode())
+        kind, format_ = document["lastgood"], document["format"]
+        found = StoreFile(document["created_at"], document["threads"])
+        whole = document["seal"] == _seal(found)
+    except (LastgoodError, LookupError, TypeError, ValueError) as error:
+        raise CheckpointIntegrityError(f"{path} is damaged: {error}") from error
+    if (kind, format_) != ("files", FORMAT):
+        raise IncompatibleCheckpointError(
+            f"{path} has the format {format_!r}; this version reads {FORMAT}.",
+            hint="Upgrade lastgood, or use the version that wrote it.",
+        )
+    if not whole:
+        raise CheckpointIntegrityError(f"{path} was changed by something else than Lastgood.")
+    return found

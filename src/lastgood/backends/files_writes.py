@@ -1,0 +1,276 @@
+"""Commits to plain files: decided on the shelves, then written down file by file.
+
+The order is the whole point. A checkpoint's file is put into its place and its name is made to
+last; only then does the file of the thread take its new form, which is the commit. What was removed
+is deleted after it. So whatever happens in between, the thread is as it was before or as it is
+after, and files that it does not account for are swept by its next commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from lastgood.backends import files_checkpoint, files_disk, files_items, files_thread
+from lastgood.backends.files_checkpoint import Names, Opened, Pages
+from lastgood.backends.files_names import THREAD, Place, shelf_file
+from lastgood.backends.files_snapshot import Snapshot
+from lastgood.backends.files_store import FileStore
+from lastgood.backends.files_tables import FileRows, FileTables
+from lastgood.backends.files_thread import ROWS, Large, Orphan, ThreadFile
+from lastgood.backends.memory_shelves import StoredPart
+from lastgood.backends.memory_writes import MemoryWriter
+from lastgood.backends.tables import taken
+from lastgood.commits import Taken, Writes
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.manifest import Spot, part_digest
+from lastgood.rows import CheckpointRow, ThreadRow, fields_of, sealed, unsealed
+
+Failpoint = Callable[[str], None]
+STREAMS = 24
+"""A stream's number is the thread's key and a count of so many bits: no other thread has it."""
+_FALLBACK = fields_of(CheckpointRow).index("fallback")
+
+
+def changes(writes: Writes) -> bool:
+    """Whether a decision writes anything."""
+    return any(writes._replace(answer=None, opens=False))
+
+
+class FileWriter(FileTables, MemoryWriter):
+    """A commit to one thread, whose lock is held."""
+
+    def __init__(self, store: FileStore, clock: int, place: Path, failpoint: Failpoint) -> None:
+        super().__init__(store, clock)
+        self._place = place
+        self._failpoint = failpoint
+        self._strays: tuple[str, ...] = ()
+        self._opened: tuple[Path, Opened] | None = None
+        self.load(place)
+        self._before = next(iter(self.snapshots.values()), None)
+
+    def _snapshot(self, place: Path) -> Snapshot | None:
+        if place != self._place:
+            return super()._snapshot(place)
+        found = self.store.fresh(place)
+        self._strays = found.strays if found else ()
+        return found
+
+    def taken(self, writes: Writes) -> Taken:
+        return taken(self, writes, self._has_part)
+
+    def _has_part(self, spot: Spot) -> bool:
+        streams = self._before.file.streams if self._before else {}
+        return spot.number <= streams.get(spot.stream, 0)
+
+    def write(self, writes: Writes) -> Writes:
+        if not changes(writes):
+            return writes
+        self._failpoint("before-write")
+        if writes.thread is not None and writes.thread.thread == 0:
+            key = self.store.next_key()
+            self.shelves.last_thread, self.shelves.last_stream = key - 1, key << STREAMS
+            self._before = None
+        elif self._before is not None:
+            known = self._before.file.streams
+            self.shelves.last_stream = max(known, default=int(self._before.key) << STREAMS)
+        for shelf in _shelves(writes):
+            self.load_items(_key(writes), shelf)
+        written = super().write(writes)
+        self._carry_out(written)
+        return written
+
+    # on the shelves: removal knows its files, not only its rows
+
+    def _remove(self, row: CheckpointRow) -> None:
+        for child in self.children(row):
+            self._put(child.orphaned(row))
+        self._set(self.shelves.checkpoints[row.thread], row.seq)
+
+    def _wipe(self, tombstone: ThreadRow) -> None:
+        key = tombstone.thread
+        for name in (*ROWS, "checkpoints", "items"):
+            self._set(getattr(self.shelves, name), key)
+        self._set(self.shelves.threads, key, sealed(tombstone))
+
+    # into files
+
+    def _carry_out(self, writes: Writes) -> None:
+        made: list[Path] = []
+        try:
+            self._sweep()
+            self._prepare(writes, made)
+            self._failpoint("after-write")
+            path = self._place / THREAD
+            made.append(self.store.disk.prepare(path, files_thread.file_of(self._after(writes))))
+            self._failpoint("before-commit")
+            made.pop().replace(path)
+        except BaseException:
+            files_disk.discard(made)
+            raise
+        self.store.disk.sync(self._place)
+        self._failpoint("after-commit")
+        if self._opened is not None:
+            self.store.wrote(*self._opened)
+        self._delete(writes)
+
+    def _sweep(self) -> None:
+        """Remove what an interrupted commit left, before its name is used again."""
+        if self._strays:
+            for name in self._strays:
+                (self._place / name).unlink(missing_ok=True)
+            self.store.disk.sync(self._place)
+
+    def _delete(self, writes: Writes) -> None:
+        """Files of what was removed; one that stays is swept later."""
+        gone = [self._place / Place(row.seq, row.id).file for row in writes.removed]
+        if self._before is not None:
+            shelves = self._before.shelves()
+            if writes.wiped is not None:
+                gone += [*map(self._before.path, self._before.places), *shelves.values()]
+            gone += [shelves[shelf] for shelf in _shelves(writes) if shelf in shelves]
+        files_disk.discard(gone)
+
+    def _prepare(self, writes: Writes, made: list[Path]) -> None:
+        """Put files into their places that nobody looks at yet."""
+        files = dict(self._shelf_files(writes))
+        if writes.checkpoint is not None:
+            files |= self._checkpoint(writes, writes.checkpoint)
+        if files and not (self._place / THREAD).exists():
+            # From now on any file without that of the thread is damage.
+            self.store.disk.put(self._place / THREAD, files_thread.file_of(ThreadFile()))
+        for path, data in files.items():
+            made.append(path)
+            self.store.disk.put(path, data)
+        if files:
+            self.store.disk.sync(self._place)
+
+    def _shelf_files(self, writes: Writes) -> Iterator[tuple[Path, bytes]]:
+        """The files of the shelves that are changed, unless they are empty now."""
+        key = _key(writes)
+        for shelf in _shelves(writes):
+            stored = self.shelves.items.get(key, {}).items()
+            rows = [row for (of, _), row in sorted(stored) if of == shelf]
+            if rows:
+                name = shelf_file(shelf, key, self._version + 1)
+                yield self._place / name, files_items.file_of(shelf, rows)
+
+    @property
+    def _version(self) -> int:
+        return self._before.file.changes if self._before else 0
+
+    def _checkpoint(self, writes: Writes, row: CheckpointRow) -> dict[Path, bytes]:
+        """The file of a checkpoint."""
+        path = self._place / Place(row.seq, row.id).file
+        columns, parts = sealed(row), self._pages(writes, row)
+        lanes = {lane.number: lane.agent for lane in self.lanes(row.thread)}
+        thread = unsealed(ThreadRow, self.shelves.threads[row.thread])
+        names = Names(thread.name, lanes[row.lane])
+        data = files_checkpoint.file_of(names, row, columns, parts)
+        self._opened = path, Opened(names, columns, parts, len(data))
+        return {path: data}
+
+    def _pages(self, writes: Writes, row: CheckpointRow) -> Pages:
+        """All pages of a checkpoint: those that it brings, and those of its forebears."""
+        streams = [slot.stream for slot in writes.slots]
+        parts = {
+            Spot(streams[part.slot], part.number): StoredPart(row.seq, part.digest, part.data)
+            for part in writes.parts
+        }
+        while missing := set(files_checkpoint.spots_of(row, parts)) - parts.keys():
+            parts |= self._stored(missing, row)
+        return parts
+
+    def _stored(self, spots: set[Spot], row: CheckpointRow) -> Pages:
+        """Pages from the files of this thread, as few of them as possible."""
+        found: dict[Spot, StoredPart] = {}
+        for seq in self._holders(row, spots):
+            assert self._before is not None
+            try:
+                pages = self.store.opened(self._before, seq).pages
+            except CheckpointIntegrityError:
+                continue
+            for spot in spots - found.keys() & pages.keys():
+                if part_digest(pages[spot].data) == pages[spot].digest:
+                    found[spot] = pages[spot]
+            if len(found) == len(spots):
+                return found
+        raise CheckpointIntegrityError(
+            f"{len(spots) - len(found)} pages that {row.label} takes over are damaged or lost.",
+            hint="Restore an older checkpoint and go on from there.",
+        )
+
+    def _holders(self, row: CheckpointRow, spots: set[Spot]) -> Iterator[int]:
+        """Checkpoints that may have what a new one takes over, the likely ones first."""
+        before = self._before
+        if before is not None:
+            large = [at.seq for at in before.file.large.values() if at.spot in spots]
+            likely = [before.ids.get(row.parent, 0), *large]
+            seqs = dict.fromkeys((*likely, *reversed(list(before.places))))
+            yield from (seq for seq in seqs if seq in before.places)
+
+    def _after(self, writes: Writes) -> ThreadFile:
+        """The file of the thread with everything that is on the shelves now."""
+        key = _key(writes)
+        if writes.wiped is not None:
+            return ThreadFile(self.shelves.threads[key], dict.fromkeys(ROWS, ()))
+        before = self._before.file if self._before else ThreadFile()
+        removed = [row.seq for row in writes.removed]
+        return ThreadFile(
+            thread=self.shelves.threads[key],
+            tables={
+                name: tuple(getattr(self.shelves, name).get(key, {}).values()) for name in ROWS
+            },
+            streams=_numbered(before.streams, writes),
+            large=self._large(before, writes, removed),
+            items=self._shelf_versions(before, writes, key),
+            changes=self._version + bool(_shelves(writes)),
+            orphans=self._orphans(before, key, removed),
+            removed=tuple(removed),
+        )
+
+    def _large(self, before: ThreadFile, writes: Writes, removed: list[int]) -> dict[bytes, Large]:
+        found = {d: at for d, at in before.large.items() if at.seq not in removed}
+        for (_, digest), spot in self.shelves.large.items():
+            if spot in self.shelves.parts and writes.checkpoint is not None:
+                found[digest] = Large(spot, writes.checkpoint.seq)
+        return found
+
+    def _shelf_versions(self, before: ThreadFile, writes: Writes, key: int) -> dict[str, int]:
+        changed = _shelves(writes)
+        filled = {shelf for shelf, _ in self.shelves.items.get(key, {})}
+        kept = {shelf: n for shelf, n in before.items.items() if shelf not in changed}
+        return kept | {shelf: self._version + 1 for shelf in changed if shelf in filled}
+
+    def _orphans(self, before: ThreadFile, key: int, removed: list[int]) -> dict[int, Orphan]:
+        rows: object = self.shelves.checkpoints.get(key)
+        changed = rows.changed if isinstance(rows, FileRows) else {}
+        found = {seq: old for seq, old in before.orphans.items() if seq not in removed}
+        for seq, columns in changed.items():
+            if columns is not None and self._before is not None and seq in self._before.places:
+                found[seq] = Orphan(columns[_FALLBACK], columns[-1])  # type: ignore[arg-type]
+        return found
+
+
+def _key(writes: Writes) -> int:
+    """The thread that is written to."""
+    found = (
+        *(writes.thread, writes.wiped, writes.lane, writes.run, writes.move, writes.tag),
+        *(writes.untagged, writes.checkpoint, *writes.branches, *writes.removed),
+        *(*writes.items, *writes.dropped),
+    )
+    return next(row.thread for row in found if row is not None)
+
+
+def _shelves(writes: Writes) -> list[str]:
+    """The shelves whose items change."""
+    return sorted({item.shelf for item in (*writes.items, *writes.dropped)})
+
+
+def _numbered(streams: Mapping[int, int], writes: Writes) -> dict[int, int]:
+    """The highest number of every stream, after this commit's pages."""
+    highest = dict(streams)
+    for part in writes.parts:
+        stream = writes.slots[part.slot].stream
+        highest[stream] = max(part.number, highest.get(stream, 0))
+    return highest
