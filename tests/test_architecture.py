@@ -29,14 +29,14 @@ LAYERS = {
     "values": "errors ids intervals model paths refs reports",
     "algorithms": """alias_rules aligning arguments auditing building changes checkpoints codec
         commits comparing copy_rules diffing diffs editing edits filling fingerprints growing
-        integrity item_rules json_patch manifest measuring messages migrations move_rules pages part_audit patching
-        placing removal_rules rows rules run_rules sharing splitting summaries thread_rules
-        tracing tree""",
+        integrity item_rules json_patch manifest measuring messages migrations move_rules
+        pages part_audit patching placing removal_rules rows rules run_rules sharing splitting
+        summaries thread_rules tracing tree""",
     "waist": "backend background cache driver pulse registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison copies copying core headers
-        inspecting listing looking moves moving opening operations resolving runs scanning searching shelving surveying
-        thread_reading thread_survey transfers watching""",
+        inspecting listing looking moves moving opening operations resolving runs
+        scanning searching shelving surveying thread_reading thread_survey transfers watching""",
     "doors": "checkpointers objects",
     "front": "__init__",
     "adapters": "adapters",

@@ -218,9 +218,10 @@ class RemoteBackend(Backend, forking.Forkable):
             if outcome == "done":
                 attempt.writes = decision.writes
                 return True
-            if outcome == "stream" or outcome == "id":
-                attempt.refused |= {outcome}
+            if outcome == "id":
+                attempt.refused |= {"id"}
             if outcome == "stream":
+                attempt.refused |= {"stream"}
                 continue
             if outcome != "moved":
                 attempt.intent = attempt.intent.again()
