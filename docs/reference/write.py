@@ -59,6 +59,7 @@ SECTIONS = (
     ),
     Section("Choose a line", "", lastgood.Client, "fork rewind undo switch"),
     Section("Inspect a store", "", lastgood.Client, "verify stats"),
+    Section("Copy into another store", "", lastgood.Client, "copy_to"),
     Section("Clients and runs", "", None, "Client BlockingClient Run BlockingRun"),
     Section("Checkpoints", "", None, "Checkpoint Header CheckpointBuilder Framework Loss Gap Page"),
     Section("Threads and branches", "", None, "ThreadInfo BranchInfo Move"),
@@ -69,7 +70,7 @@ SECTIONS = (
         None,
         "Checkpointable CheckpointManager checkpoint register_migration",
     ),
-    Section("Reports", "", None, "Report Problem Stats Size"),
+    Section("Reports", "", None, "Report Problem Stats Size CopyReport NotCopied"),
     Section(
         "Your own classes",
         "See [your classes](../how-to/your-classes.md).",

@@ -183,4 +183,4 @@ def _part(stream: int, columns: Columns) -> StoredPart:
 
 
 def _is_whole(part: StoredPart) -> bool:
-    return isinstance(part.data, bytes) and part_digest(part.data) == part.digest
+    return type(part.data) is bytes and part_digest(part.data) == part.digest

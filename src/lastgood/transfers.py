@@ -238,4 +238,7 @@ def _difference(row: ThreadRow, there: ThreadRow) -> str:
         what = f"it is at @{row.seq} in the source and at @{there.seq} in the target"
     else:
         what = "its rows or states differ"
-    return f"it is there already with other content: {what}. Delete it there to copy it again."
+    return (
+        f"it is there already with other content: {what}. To replace it, delete it there and "
+        "copy it with revive."
+    )

@@ -27,7 +27,6 @@ from lastgood.pages import SLICE
 from lastgood.rows import (
     TABLES,
     CheckpointRow,
-    ItemRow,
     LaneRow,
     MoveRow,
     Row,
@@ -128,14 +127,16 @@ class SqliteWriter(SqliteTables):
         for row in (writes.lane, writes.run, writes.move, writes.tag, *writes.branches):
             if row is not None:
                 self._put(row)
-        self._change_items(writes.items, writes.dropped)
+        self._put_rows((*writes.items, *writes.rows))
+        for item in writes.dropped:
+            self.connection.execute(_DELETE_ITEM, (item.thread, *item.place))
         if writes.untagged is not None:
             self.connection.execute(_DELETE_TAG, writes.untagged[:2])
         if writes.checkpoint is not None:
             added = self._add(Brought(writes.checkpoint, writes.slots, writes.parts))
             writes = writes._replace(checkpoint=added.row, slots=added.slots)
-        if writes.rows or writes.brought:
-            writes = self._take_over(writes)
+        if writes.brought:
+            writes = writes._replace(brought=tuple(map(self._add, writes.brought)))
         for removed in writes.removed:
             self._remove(removed)
         return writes
@@ -145,21 +146,12 @@ class SqliteWriter(SqliteTables):
             self.connection.execute(LATER[TABLES[type(row)]])
         self.connection.execute(_INSERT[type(row)], sealed(row))
 
-    def _change_items(self, items: Sequence[ItemRow], dropped: Sequence[ItemRow]) -> None:
-        if items:
-            self.connection.execute(LATER["item"])
-            self.connection.executemany(_INSERT[ItemRow], [sealed(item) for item in items])
-        for item in dropped:
-            self.connection.execute(_DELETE_ITEM, (item.thread, *item.place))
-
-    def _take_over(self, writes: Writes) -> Writes:
-        """Rows of another store."""
-        for cls in dict.fromkeys(type(row) for row in writes.rows):
+    def _put_rows(self, rows: Sequence[Row]) -> None:
+        for cls in dict.fromkeys(type(row) for row in rows):
             if TABLES[cls] in LATER:
                 self.connection.execute(LATER[TABLES[cls]])
-            rows = [sealed(row) for row in writes.rows if type(row) is cls]
-            self.connection.executemany(_INSERT[cls], rows)
-        return writes._replace(brought=tuple(map(self._add, writes.brought)))
+            mine = [sealed(row) for row in rows if type(row) is cls]
+            self.connection.executemany(_INSERT[cls], mine)
 
     def _update(self, thread: ThreadRow) -> None:
         """Only columns that no index covers, most of the time: few saves touch an index."""
@@ -192,7 +184,7 @@ class SqliteWriter(SqliteTables):
 
     def _add(self, given: Brought) -> Brought:
         row, slots, parts = given
-        if any([slot.stream <= 0 for slot in slots]):  # noqa: C419 (a generator is slower)
+        if any(slot.stream <= 0 for slot in slots):
             slots = tuple(self._stream(row.thread, slot) for slot in slots)
             row = row._replace(slots=pack_slots(slots))
         self._insert_parts(row, slots, parts)

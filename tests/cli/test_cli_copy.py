@@ -1,0 +1,69 @@
+"""copy: what it says, how it ends, what it leaves alone."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from cli_harness import HOSTILE, Result, on_terminal
+
+from lastgood import BlockingClient
+
+Run = Callable[..., Result]
+
+
+def test_everything_and_again(here: Path, lastgood: Run) -> None:
+    shown = lastgood("copy", "lastgood.db", "sqlite:///b.db")
+    assert shown.out.startswith("copied: 3 threads, 10 checkpoints, ")
+    again = json.loads(lastgood("copy", "lastgood.db", "b.db", "--json").out)
+    assert (again["complete"], again["threads"], again["same"]) == (True, 0, 3)
+    with BlockingClient.sqlite("b.db") as client:
+        assert client.resolve("run-001@tag:checked").seq == 3
+
+
+def test_a_dry_run_makes_no_file(here: Path, lastgood: Run) -> None:
+    shown = lastgood("copy", "lastgood.db", "b.db", "--thread", "single", "--dry-run")
+    assert (shown.code, shown.out.partition(",")[0]) == (0, "to copy: 1 thread")
+    assert not (here / "b.db").exists()
+
+
+def test_what_is_left_alone_is_named(here: Path, lastgood: Run) -> None:
+    with BlockingClient.sqlite("b.db") as client:
+        client.save("solo", session_id="single", execution_state={})
+        client.save("solo", session_id="run-001", execution_state={})
+        client.delete("run-001")
+    shown = lastgood("copy", "lastgood.db", "b.db")
+    assert shown.code == 1
+    assert "single: it is there already with other content: it is at @2 in the source" in shown.out
+    assert "run-001: it was deleted in the target." in shown.out
+    assert "--revive" in shown.out
+    assert lastgood("copy", "lastgood.db", "b.db", "--thread", "run-001", "--revive").code == 0
+
+
+def test_wrong_words(here: Path, lastgood: Run) -> None:
+    assert lastgood("copy", "lastgood.db", "lastgood.db").code == 2
+    assert lastgood("copy", "nothing.db", "b.db").code == 3
+    assert lastgood("copy", "lastgood.db", "b.db", "--thread", "nobody").code == 3
+    wrong = lastgood("copy", "lastgood.db", "b.db", "--since", "yesterday")
+    assert (wrong.code, "2026-01-31" in wrong.err) == (2, True)
+
+
+def test_times_and_names(here: Path, lastgood: Run) -> None:
+    assert "0 threads" in lastgood("copy", "lastgood.db", "b.db", "--since", "2999-01-01").out
+    shown = lastgood("copy", "lastgood.db", "b.db", "--thread", HOSTILE, "--since", "2020-01-01")
+    assert "copied: 1 thread" in shown.out
+
+
+def test_killed_at_the_bar_and_again(here: Path, lastgood: Run) -> None:
+    with BlockingClient.sqlite("lastgood.db") as client, client.run("long", initial=[]) as run:
+        for number in range(600):
+            run.append("", f"{number} " * 20)
+    with on_terminal("copy", "lastgood.db", "b.db", "--thread", "long", cwd=here) as screen:
+        assert "of 601 checkpoints" in screen.until("256 of 601")
+        os.kill(screen.process.pid, signal.SIGKILL)
+        assert screen.process.wait() == -signal.SIGKILL
+    assert lastgood("copy", "lastgood.db", "b.db").code == 0
+    with BlockingClient.sqlite("b.db") as client:
+        assert client.verify(data=True).clean
+        assert [info.checkpoints for info in client.threads(search="long")] == [601]
