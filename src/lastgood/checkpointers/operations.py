@@ -96,13 +96,13 @@ async def clear_state(core: Core, where: Where, cleared: Save) -> Put | None:
     if found.live is None or _is_clear(found, found.live, cleared):
         return None
     put = await put_state(core, where, PutState(cleared))
-    while True:
-        rows = await core.backend.history(core.tenant, Listing(where.thread, limit=100))
-        older = [row for row, *_ in rows if row.thread == put.thread and row.id != put.version]
-        for row in reversed(older):
-            await core.backend.commit(Expire(core.tenant, where.thread, row.id))
-        if not older:
-            return put
+    listing = Listing(where.thread, limit=100)
+    while rows := await core.backend.history(core.tenant, listing):
+        for row, *_ in rows:
+            if row.thread == put.thread and row.id != put.version:
+                await core.backend.commit(Expire(core.tenant, where.thread, row.id))
+        listing = listing._replace(before=rows[-1].row.seq)
+    return put
 
 
 def _is_clear(found: Found, thread: ThreadRow, empty: Save) -> bool:

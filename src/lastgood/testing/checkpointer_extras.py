@@ -46,6 +46,9 @@ async def a_cached_state_is_never_older_than_the_newest(store: CheckpointerStore
         assert await each.aget_state_cache(T1) == {"n": 3}
     assert await other.aput_state_cache(T1, {"n": 3}) is True
     assert await checkpointer.aget_state_cache(T1) == {"n": 3}
+    assert await other.aput_state_cache(T1, {"n": 5}) is True
+    await store.store.client().rewind("thread-1", "thread-1@1")
+    assert await checkpointer.aget_state_cache(T1) == {"n": 1}
     await store.verify()
 
 
