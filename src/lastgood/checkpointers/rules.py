@@ -250,7 +250,7 @@ class ForUser:
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         if is_foreign(found.live, self.user):
             raise ThreadOwnerError(
-                f"thread {self.scope.thread!r} is not {self.user!r}'s.",
+                f"thread {self.scope.thread!r} does not belong to {self.user!r}.",
                 hint="Take another thread_id. To give the thread to somebody: aput_thread, with "
                 "their user_id in its ThreadInfo and none in the config.",
             )
