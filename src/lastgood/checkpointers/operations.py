@@ -27,6 +27,7 @@ from lastgood.checkpointers.rules import (
 )
 from lastgood.commits import Found, Place, Scope, Writes
 from lastgood.core import Core, Loaded
+from lastgood.errors import CheckpointIntegrityError
 from lastgood.item_rules import ChangeItems, Outcome, live_item
 from lastgood.removal_rules import Delete, Expire
 from lastgood.rows import ThreadRow
@@ -200,8 +201,13 @@ async def entry(core: Core, where: Where) -> ThreadEntry | None:
 
 
 async def metadata(core: Core, threads: Sequence[str]) -> list[bytes | None]:
-    """The encoded metadata of threads."""
+    """The encoded metadata of threads, empty where there is none; None where it is damaged."""
     shelf, key = METADATA
     listings = [ItemListing(thread, shelf, prefix=key, limit=1) for thread in threads]
-    found = await core.backend.items(core.tenant, listings)
-    return [rows[0].value if rows else None for rows in found]
+    try:
+        found = await core.backend.items(core.tenant, listings)
+    except CheckpointIntegrityError:
+        if len(threads) == 1:
+            return [None]
+        return [(await metadata(core, [thread]))[0] for thread in threads]
+    return [rows[0].value if rows else b"" for rows in found]

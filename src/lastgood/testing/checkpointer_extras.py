@@ -129,6 +129,19 @@ async def a_thread_is_described(store: CheckpointerStore) -> None:
 
 
 @case(builtin=True)
+async def a_damaged_thread_takes_no_other_off_the_list(store: CheckpointerStore) -> None:
+    """Its metadata is not told, and nothing is made up."""
+    checkpointer = await store.open()
+    for config in (T1, T2):
+        info = ThreadInfo(config["thread_id"], metadata={"k": 1})
+        await checkpointer.aput_thread(config, info)
+    store.store.harness.edit_row("item", "thread-1", "value", b"\xc0")
+    other = await store.open()
+    found = {info.thread_id: info.metadata for info in await other.aget_threads({})}
+    assert found == {"thread-1": None, "thread-2": {"k": 1}}
+
+
+@case(builtin=True)
 async def a_thread_is_given_away_by_nobody_but_the_application(store: CheckpointerStore) -> None:
     """A user can neither take a thread nor give one; a thread without an owner is no user's."""
     checkpointer = await store.open()
