@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from lastgood.commits import NOTHING, Found, Intent, Place, Repeatable, Scope, Taken, Writes
 from lastgood.errors import ThreadOwnerError
 from lastgood.item_rules import ItemDraft, changed, live_item
+from lastgood.model import HEAD
 from lastgood.rows import ThreadRow
 from lastgood.rules import Save
 from lastgood.thread_rules import check_holder, opened
@@ -132,13 +133,17 @@ class PutState:
 
     save: Save
     append: Append = field(default_factory=Append)
+    doubts: tuple[bytes, ...] = ()
+    """Checkpoints of this writer's own: one that is the head is followed, whatever it expected."""
 
     @property
     def scope(self) -> Scope:
         return self.save.scope._replace(items=(CACHE, *self.append.places))
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
-        writes = self.save.decide(found, taken)
+        is_own = found.tip is not None and found.tip.id in self.doubts
+        save = self.save._replace(parent=HEAD) if is_own else self.save
+        writes = save.decide(found, taken)
         if writes.thread is None:
             return writes
         unseen = self.append.unseen(found)
