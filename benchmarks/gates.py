@@ -28,6 +28,8 @@ WORDS = {
     "few_ms": "first page of a small store",
     "many_ms": "first page of a large store",
     "highest_mb": "highest RSS in MB",
+    "empty_p50_ms": "p50 into an empty thread",
+    "full_p50_ms": "p50 into one with 10,000 messages",
 }
 
 

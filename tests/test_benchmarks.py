@@ -146,7 +146,10 @@ class TestScenarios:
 def runnable() -> list[tuple[str, str]]:
     """Every store of W1 that needs no peer's library, and one of ours on the other workloads."""
     own = ("floor", "json-rows", "lastgood-append", "lastgood-save", "pickle-files")
-    others = ("w1-relaxed", "w1b", "w2", "w6", "w7", "w8", "w3", "w5", "w4", "look", "diff", "w10")
+    others = (
+        *("w1-relaxed", "w1b", "w2", "w6", "w7", "w8", "w3", "w5", "w4", "look", "diff", "w10"),
+        "w11",
+    )
     firsts = [next(s for s in WORKLOADS[name].stores if "lastgood" in s) for name in others]
     return [*(("w1", store) for store in own), *zip(others, firsts, strict=True)]
 

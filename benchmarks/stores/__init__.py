@@ -66,6 +66,7 @@ DESCRIPTIONS = {
     "lastgood-save-relaxed": '`run.save` with `durability="relaxed"`: synchronous=NORMAL',
     "lastgood-append-relaxed": '`run.append` with `durability="relaxed"`: synchronous=NORMAL',
     "lastgood-manager": "the door for objects: `CheckpointManager.save` of an agent, on SQLite",
+    "lastgood-messages": "the door for threads: `SqliteCheckpointer.put_messages`",
     "lastgood-diff": "`client.diff` of two checkpoints",
     "lastgood-restore-both": "what a comparison by hand begins with: `client.restore` of both",
     "langgraph-sqlite": "LangGraph's SqliteSaver, default channels: the whole state per `put`",

@@ -5,6 +5,7 @@ restored state differs from what was saved, or when a connection commits less du
 """
 
 from benchmarks.workloads import (
+    conversations,
     diff,
     lines,
     look,
@@ -19,6 +20,17 @@ from benchmarks.workloads.table import Workload
 
 WORKLOADS: dict[str, Workload] = {
     name: workload
-    for module in (steps, lines, threads, writers, processes, serializers, look, diff, memory)
+    for module in (
+        steps,
+        lines,
+        threads,
+        writers,
+        processes,
+        serializers,
+        look,
+        diff,
+        memory,
+        conversations,
+    )
     for name, workload in module.WORKLOADS.items()
 }

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lastgood
-from lastgood import errors, testing
+from lastgood import checkpointers, errors, testing
 
 HERE = Path(__file__).parent
 WIDTH = 96
@@ -116,13 +116,14 @@ _STARS: Mapping[object, str] = {
 }
 _INTERNAL = inspect.getattr_static(lastgood.Diff, "of")
 """It takes what only we have."""
+_STATE_TYPE = {"bind_state_type", "state_type"}
 _CLASS_PARTS = {"Client", "BlockingClient", "BlockingRun"}
 """Classes whose methods stand elsewhere on the page."""
 
 
 def api() -> str:
     """The page of the Python interface."""
-    return "\n".join([API_HEAD, *_sections(), *_testing()])
+    return "\n".join([API_HEAD, *_sections(), *_checkpointers(), *_testing()])
 
 
 def _sections() -> Iterator[str]:
@@ -133,6 +134,32 @@ def _sections() -> Iterator[str]:
         for name in section.names.split():
             owner = section.owner
             yield from _member(owner, name, "###") if owner else _public(name)
+
+
+def _checkpointers() -> Iterator[str]:
+    yield "## lastgood.checkpointers\n"
+    yield "Every async method has a blocking twin without the leading `a`.\n"
+    yield "See [keep threads of messages](../how-to/checkpointers.md).\n"
+    for name in checkpointers.__all__:
+        described: type = getattr(checkpointers, name)
+        if name not in lastgood.__all__:
+            yield from _described(name, described)
+            yield from (_made if name.endswith("Checkpointer") else _attributes)(described)
+    base, ours = checkpointers.BaseCheckpointer, checkpointers.ClientCheckpointer
+    for owner, names in ((base, dir(base)), (ours, sorted(set(dir(ours)) - set(dir(base))))):
+        for method in names:
+            value = inspect.getattr_static(owner, method)
+            is_public = inspect.iscoroutinefunction(value) and not method.startswith("_")
+            if is_public or method in _STATE_TYPE:
+                yield from _member(owner, method, "###")
+
+
+def _made(checkpointer: type) -> Iterator[str]:
+    """How a checkpointer is made, if it can be."""
+    if not inspect.isabstract(checkpointer):
+        yield _fenced(
+            signature(checkpointer.__name__, inspect.getattr_static(checkpointer, "__init__"))
+        )
 
 
 def _testing() -> Iterator[str]:

@@ -13,8 +13,18 @@ from lastgood.testing.checkpointer_suite import run_on_backend
 from lastgood.testing.store import Colour
 from lastgood.testing.suite import contract_schemes, server_marks
 
+QUICK = {("memory", "async"), ("sqlite", "blocking")}
+"""What `make test-fast` runs of the stores without a server."""
+
+
+def marks(scheme: str, colour: str) -> list[pytest.MarkDecorator]:
+    return [*server_marks(scheme), *([] if (scheme, colour) in QUICK else [pytest.mark.slow])]
+
+
 ON_BACKENDS = [
-    pytest.param(scheme, *each.values, id=f"{scheme}-{each.id}", marks=server_marks(scheme))
+    pytest.param(
+        scheme, *each.values, id=f"{scheme}-{each.id}", marks=marks(scheme, each.values[0])
+    )
     for scheme in contract_schemes()
     for each in checkpointer_params(builtin=True)
 ]

@@ -27,6 +27,7 @@ from lastgood.checkpointers.rules import (
 )
 from lastgood.commits import Found, Place, Scope, Writes
 from lastgood.core import Core, Loaded
+from lastgood.errors import CheckpointIntegrityError
 from lastgood.item_rules import ChangeItems, Outcome, live_item
 from lastgood.removal_rules import Delete, Expire
 from lastgood.rows import ThreadRow
@@ -96,13 +97,13 @@ async def clear_state(core: Core, where: Where, cleared: Save) -> Put | None:
     if found.live is None or _is_clear(found, found.live, cleared):
         return None
     put = await put_state(core, where, PutState(cleared))
-    while True:
-        rows = await core.backend.history(core.tenant, Listing(where.thread, limit=100))
-        older = [row for row, *_ in rows if row.thread == put.thread and row.id != put.version]
-        for row in reversed(older):
-            await core.backend.commit(Expire(core.tenant, where.thread, row.id))
-        if not older:
-            return put
+    listing = Listing(where.thread, limit=100)
+    while rows := await core.backend.history(core.tenant, listing):
+        for row, *_ in rows:
+            if row.thread == put.thread and row.id != put.version:
+                await core.backend.commit(Expire(core.tenant, where.thread, row.id))
+        listing = listing._replace(before=rows[-1].row.seq)
+    return put
 
 
 def _is_clear(found: Found, thread: ThreadRow, empty: Save) -> bool:
@@ -200,8 +201,13 @@ async def entry(core: Core, where: Where) -> ThreadEntry | None:
 
 
 async def metadata(core: Core, threads: Sequence[str]) -> list[bytes | None]:
-    """The encoded metadata of threads."""
+    """The encoded metadata of threads, empty where there is none; None where it is damaged."""
     shelf, key = METADATA
     listings = [ItemListing(thread, shelf, prefix=key, limit=1) for thread in threads]
-    found = await core.backend.items(core.tenant, listings)
-    return [rows[0].value if rows else None for rows in found]
+    try:
+        found = await core.backend.items(core.tenant, listings)
+    except CheckpointIntegrityError:
+        if len(threads) == 1:
+            return [None]
+        return [(await metadata(core, [thread]))[0] for thread in threads]
+    return [rows[0].value if rows else b"" for rows in found]

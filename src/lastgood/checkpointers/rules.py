@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 from lastgood.commits import NOTHING, Found, Intent, Place, Repeatable, Scope, Taken, Writes
 from lastgood.errors import ThreadOwnerError
 from lastgood.item_rules import ItemDraft, changed, live_item
+from lastgood.model import HEAD
 from lastgood.rows import ThreadRow
 from lastgood.rules import Save
 from lastgood.thread_rules import check_holder, opened
@@ -132,13 +133,17 @@ class PutState:
 
     save: Save
     append: Append = field(default_factory=Append)
+    doubts: tuple[bytes, ...] = ()
+    """Checkpoints of this writer's own: one that is the head is followed, whatever it expected."""
 
     @property
     def scope(self) -> Scope:
         return self.save.scope._replace(items=(CACHE, *self.append.places))
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
-        writes = self.save.decide(found, taken)
+        is_own = found.tip is not None and found.tip.id in self.doubts
+        save = self.save._replace(parent=HEAD) if is_own else self.save
+        writes = save.decide(found, taken)
         if writes.thread is None:
             return writes
         unseen = self.append.unseen(found)
@@ -250,7 +255,7 @@ class ForUser:
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         if is_foreign(found.live, self.user):
             raise ThreadOwnerError(
-                f"thread {self.scope.thread!r} is not {self.user!r}'s.",
+                f"thread {self.scope.thread!r} does not belong to {self.user!r}.",
                 hint="Take another thread_id. To give the thread to somebody: aput_thread, with "
                 "their user_id in its ThreadInfo and none in the config.",
             )

@@ -12,7 +12,7 @@ from lastgood.checkpointers.config import Config, Where
 from lastgood.checkpointers.operations import AGENT, Head
 from lastgood.checkpointers.rules import CacheState, PutState
 from lastgood.checkpointers.stored_messages import StoredMessages
-from lastgood.checkpointers.writers import Seen
+from lastgood.checkpointers.writers import NOTHING, Seen
 from lastgood.core import About, Captured
 from lastgood.messages import Message
 from lastgood.model import HEAD
@@ -40,16 +40,19 @@ class StoredStates(StoredMessages[StateT]):
         That is: this writer has read the thread, and somebody else put a state since.
         """
         where = self._where(config)
-        base = self._writers.expects(config, where).version or b""
-        captured = self._core.capture(_checked(state), where.thread, AGENT, base)
-        save = self._save(config, where, captured, _node_of(state))
-        intent = PutState(save, self._append(messages or (), metadata))
-        put = await self._written(operations.put_state(self._core, where, intent))
+        seen = self._writers.expects(config, where)
+        captured = self._core.capture(_checked(state), where.thread, AGENT, seen.version or b"")
+        save = self._save(where, seen, captured, _node_of(state))
+        intent = PutState(save, self._append(messages or (), metadata), seen.doubts)
+        try:
+            put = await self._written(operations.put_state(self._core, where, intent))
+        except BaseException:
+            self._writers.doubts(config, where, save.draft.id)
+            raise
         self._writers.wrote(config, where, put.thread, put.version)
         return state
 
-    def _save(self, config: Config, where: Where, captured: Captured, step: str | None) -> Save:
-        seen = self._writers.expects(config, where)
+    def _save(self, where: Where, seen: Seen, captured: Captured, step: str | None) -> Save:
         about = About(
             agent=AGENT,
             step_name=step,
@@ -115,7 +118,7 @@ class StoredStates(StoredMessages[StateT]):
         """
         where = self._where(config)
         empty = self._core.encode(None, where.thread, AGENT)
-        cleared = self._save(config, where, empty, CLEARED)._replace(parent=HEAD, holder=None)
+        cleared = self._save(where, NOTHING, empty, CLEARED)
         put = await self._written(operations.clear_state(self._core, where, cleared))
         if put is not None:
             self._writers.read(config, where, Seen(put.thread, put.version))

@@ -28,7 +28,10 @@ class StoredThreads(Stored[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[ThreadInfo]:
-        """The threads of the user, or of everybody, the last touched first."""
+        """The threads of the user, or of everybody, the last touched first.
+
+        One that is damaged takes no other off the list.
+        """
         user = read_user(config or {}) if self._isolates else None
         text, first = arguments.piece(search), offset_of(offset)
         last = None if limit is None else first + arguments.limit(limit)
@@ -48,10 +51,10 @@ class StoredThreads(Stored[StateT]):
         return await self._with_metadata(infos[first:last])
 
     async def _with_metadata(self, infos: list[ThreadInfo]) -> list[ThreadInfo]:
-        names = [info.thread_id for info in infos]
+        codec, names = self._core.codec, [info.thread_id for info in infos]
         found = await self._driver.run(operations.metadata(self._core, names)) if infos else []
         return [
-            replace(info, metadata=read_mapping(self._core.codec, packed or b""))
+            info if packed is None else replace(info, metadata=read_mapping(codec, packed))
             for info, packed in zip(infos, found, strict=True)
         ]
 

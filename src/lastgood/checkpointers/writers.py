@@ -25,6 +25,8 @@ class Seen(NamedTuple):
     """Its key; None if it was not there."""
     version: bytes | None = None
     """The checkpoint it read or wrote last, empty for none; None if it never read."""
+    doubts: tuple[bytes, ...] = ()
+    """Checkpoints that it put since, and never learnt whether they were written."""
 
 
 NOTHING = Seen()
@@ -51,13 +53,21 @@ class Writers:
 
     def wrote(self, config: Config, where: Where, thread: int, version: bytes | None) -> None:
         """A writer has written; `version` is None if that was no state."""
-        own, common = _own(config, where), _common(where)
         known = self.expects(config, where)
-        guarded = version if known.version is not None else None
-        seen = Seen(thread, known.version if version is None else guarded)
-        self._note(own, seen, config)
-        if where.run is None and common in self._seen:
-            self._note(common, seen, None)
+        if version is None:
+            self._update(config, where, known._replace(thread=thread))
+        else:
+            self._update(config, where, Seen(thread, None if known.version is None else version))
+
+    def doubts(self, config: Config, where: Where, version: bytes) -> None:
+        """A writer has put a state, and did not learn what became of it."""
+        known = self.expects(config, where)
+        self._update(config, where, known._replace(doubts=(*known.doubts[-7:], version)))
+
+    def _update(self, config: Config, where: Where, seen: Seen) -> None:
+        self._note(_own(config, where), seen, config)
+        if where.run is None and _common(where) in self._seen:
+            self._note(_common(where), seen, None)
 
     def forget(self, config: Config, where: Where) -> None:
         """A writer has deleted its thread, and may begin it anew."""

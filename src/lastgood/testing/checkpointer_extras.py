@@ -46,6 +46,9 @@ async def a_cached_state_is_never_older_than_the_newest(store: CheckpointerStore
         assert await each.aget_state_cache(T1) == {"n": 3}
     assert await other.aput_state_cache(T1, {"n": 3}) is True
     assert await checkpointer.aget_state_cache(T1) == {"n": 3}
+    assert await other.aput_state_cache(T1, {"n": 5}) is True
+    await store.store.client().rewind("thread-1", "thread-1@1")
+    assert await checkpointer.aget_state_cache(T1) == {"n": 1}
     await store.verify()
 
 
@@ -123,6 +126,19 @@ async def a_thread_is_described(store: CheckpointerStore) -> None:
     await checkpointer.aput_messages({"thread_id": "u", "thread_name": "Other"}, said("two"))
     assert (await checkpointer.aget_thread({"thread_id": "u"})).title == "Named"
     await store.verify()
+
+
+@case(builtin=True)
+async def a_damaged_thread_takes_no_other_off_the_list(store: CheckpointerStore) -> None:
+    """Its metadata is not told, and nothing is made up."""
+    checkpointer = await store.open()
+    for config in (T1, T2):
+        info = ThreadInfo(config["thread_id"], metadata={"k": 1})
+        await checkpointer.aput_thread(config, info)
+    store.store.harness.edit_row("item", "thread-1", "value", b"\xc0")
+    other = await store.open()
+    found = {info.thread_id: info.metadata for info in await other.aget_threads({})}
+    assert found == {"thread-1": None, "thread-2": {"k": 1}}
 
 
 @case(builtin=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from lastgood import StaleWriterError, StorageError, ThreadDeletedError
+from lastgood import StaleWriterError, StorageError, ThreadDeletedError, TransientStorageError
+from lastgood.backend import Backend
 from lastgood.checkpointers import AgentState, ThreadInfo
+from lastgood.commits import Intent, Writes
 from lastgood.testing.checkpointer_cases import T1, ids, said, texts
 from lastgood.testing.checkpointer_store import CheckpointerStore, case
 
@@ -152,6 +155,41 @@ async def of_many_who_begin_a_thread_one_wins(store: CheckpointerStore) -> None:
     assert [await checkpointer.aget_state(T1 | {"thread_id": "t"})] == won
     lost = [outcome for outcome in outcomes if isinstance(outcome, StaleWriterError)]
     assert len(lost) == 5
+
+
+@case(builtin=True)
+async def a_writer_knows_its_own_commit(store: CheckpointerStore) -> None:
+    """A put whose outcome it never learnt is not somebody else's."""
+    checkpointer, other = await store.open(), await store.open()
+    config = {"thread_id": "thread-1", "run_id": "run"}
+    await checkpointer.aget_state(config)
+    for number in range(2):
+        with _unanswered(checkpointer._core.backend), pytest.raises(TransientStorageError):
+            await checkpointer.aput_state(config, {"n": number})
+        assert await other.aget_state(T1) == {"n": number}
+    await checkpointer.aput_state(config, {"n": 2})
+    with _unanswered(checkpointer._core.backend), pytest.raises(TransientStorageError):
+        await checkpointer.aput_state(config, {"n": 3})
+    await other.aget_state(T1)
+    await other.aput_state(T1, {"n": 4})
+    with pytest.raises(StaleWriterError):
+        await checkpointer.aput_state(config, {"n": 5})
+
+
+@contextmanager
+def _unanswered(backend: Backend) -> Iterator[None]:
+    """Within the block, commits are made, and the answers are lost."""
+    whole = backend.commit
+
+    async def unheard(intent: Intent) -> Writes:
+        await whole(intent)
+        raise TransientStorageError("the answer was lost.")
+
+    backend.commit = unheard  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        backend.commit = whole  # type: ignore[method-assign]
 
 
 # deleted threads
