@@ -25,122 +25,122 @@ Armed = Callable[[], None]
 Ids = list[str]
 
 
-def new_thread(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def new_thread(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.save("solo", session_id="new", execution_state=STATE)
+    return client.save("solo", session_id="new", execution_state=STATE)
 
 
-def save(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def save(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.save("solo", session_id="old", execution_state={**STATE, "n": 1})
+    return client.save("solo", session_id="old", execution_state={**STATE, "n": 1})
 
 
-def branch(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def branch(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.save("solo", session_id="old", execution_state={"aside": True}, parent_id=ids[0])
+    return client.save("solo", session_id="old", execution_state={"aside": True}, parent_id=ids[0])
 
 
-def run_enter(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def run_enter(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
     run = client.run("fresh", initial=STATE)
-    run.__enter__()
+    return run.__enter__().base
 
 
-def run_enter_again(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def run_enter_again(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
     run = client.run("open")
-    run.__enter__()
+    return run.__enter__().base
 
 
-def run_save(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def run_save(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     run = client.run("open").__enter__()
     ready()
     run.state["items"].append({"n": 99})
-    run.save(step_name="one more")
+    return run.save(step_name="one more")
 
 
-def run_append(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def run_append(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     run = client.run("open").__enter__()
     ready()
-    run.append("items", {"n": 98, "text": "word " * 900})
+    return run.append("items", {"n": 98, "text": "word " * 900})
 
 
-def run_leave(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def run_leave(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     run = client.run("open").__enter__()
     ready()
-    run.__exit__(None, None, None)
+    return run.__exit__(None, None, None)
 
 
-def run_finish(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def run_finish(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     run = client.run("open").__enter__()
     ready()
-    run.finish({"answer": 42})
+    return run.finish({"answer": 42})
 
 
-def handoff(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def handoff(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.handoff(ids[1], "helper", note="yours")
+    return client.handoff(ids[1], "helper", note="yours")
 
 
-def expire(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def expire(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.expire(ids[1])
+    return client.expire(ids[1])
 
 
-def expire_head(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def expire_head(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.expire(ids[-1])
+    return client.expire(ids[-1])
 
 
-def delete(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def delete(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
+    return client.delete("old")
+
+
+def begin_anew(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     client.delete("old")
-
-
-def begin_anew(client: BlockingClient, ids: Ids, ready: Armed) -> None:
-    client.delete("old")
     ready()
-    client.save("solo", session_id="old", execution_state=STATE)
+    return client.save("solo", session_id="old", execution_state=STATE)
 
 
-def fork_off(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def fork_off(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.fork(ids[1], edits={"n": "forked", "items[3].text": "other"})
+    return client.fork(ids[1], edits={"n": "forked", "items[3].text": "other"})
 
 
-def fork_and_switch(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def fork_and_switch(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.fork(ids[1], branch="idea", switch=True)
+    return client.fork(ids[1], branch="idea", switch=True)
 
 
-def rewind(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def rewind(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.rewind("old", ids[0])
+    return client.rewind("old", ids[0])
 
 
-def undo(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def undo(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.undo("moved")
+    return client.undo("moved")
 
 
-def switch(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def switch(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.switch("moved", "aside")
+    return client.switch("moved", "aside")
 
 
-def tag(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def tag(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.tag("moved@1", "new")
+    return client.tag("moved@1", "new")
 
 
-def move_tag(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def move_tag(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.tag("moved@2", "good")
+    return client.tag("moved@2", "good")
 
 
-def untag(client: BlockingClient, ids: Ids, ready: Armed) -> None:
+def untag(client: BlockingClient, ids: Ids, ready: Armed) -> Any:
     ready()
-    client.untag("moved", "good")
+    return client.untag("moved", "good")
 
 
 OPERATIONS = (

@@ -64,7 +64,7 @@ class Stores:
         return urlunsplit(urlsplit(self.base)._replace(path=f"/{database}"))
 
     def _quickly(self) -> str:
-        """By copying files: quicker for small ones; PostgreSQL 14 knows no other way."""
+        """By copying files, which PostgreSQL 14 always does: quicker for small ones."""
         with psycopg.connect(self.base) as connection:
             return " STRATEGY file_copy" if connection.info.server_version >= 150000 else ""
 

@@ -13,6 +13,7 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection, OperationalError
+from psycopg.errors import QueryCanceled
 
 T = TypeVar("T")
 Signals = Generator[Any, Any, T]
@@ -26,16 +27,21 @@ PATIENT_SECONDS = 3600.0
 
 def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConnection) -> Any:
     """Pass everything on, and raise when nothing happens any more."""
-    heard, ready = time.monotonic(), None
+    heard, ready, cancelled = time.monotonic(), None, False
     try:
         while True:
             wanted = signals.send(ready)
             ready = yield wanted
+            # Begun once more: the driver was interrupted, and waits for the end of what it
+            # cancelled. It goes on with the interruption after a QueryCanceled only.
+            cancelled |= ready is None
             now = time.monotonic()
             if ready:
                 heard = now
             elif now - heard > connection.silence:
-                raise OperationalError(f"no answer from the server for {connection.silence:.0f} s")
+                connection.pgconn.finish()
+                kind = QueryCanceled if cancelled else OperationalError
+                raise kind(f"no answer from the server for {connection.silence:.0f} s")
     except StopIteration as stop:
         return stop.value
 

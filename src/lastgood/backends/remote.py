@@ -218,7 +218,7 @@ class RemoteBackend(Backend, forking.Forkable):
             decision = await self._decision(attempt)
             outcome = await self._applied(attempt, decision) if decision.change else "done"
             if outcome == "done":
-                attempt.writes = decision.writes
+                attempt.writes = attempt.told(decision)
                 return True
             if outcome in ("stream", "id"):
                 attempt.refused |= {outcome}
@@ -237,6 +237,7 @@ class RemoteBackend(Backend, forking.Forkable):
             self.failpoint("before-write")
             outcome = await self.apply(decision.change)
         except TransientStorageError as error:
+            attempt.doubtful = attempt.doubtful or decision.writes
             await attempt.tries.again(error)
             return "unknown"
         finally:
@@ -295,7 +296,19 @@ class Attempt:
         self.place = ThreadName(intent.scope.tenant, intent.scope.thread)
         self.refused: Taken = NOTHING
         self.tries = Tries()
+        self.doubtful: Writes | None = None
+        """What was sent first, if nobody knows whether it was carried out."""
         self.writes: Writes | None = None
+
+    def told(self, decision: Decision) -> Writes:
+        """What the caller is told: where nothing was left to do, that it was done by this commit.
+
+        A save and a run are recognised by their ids, and told as they are stored.
+        """
+        writes, first = decision.writes, self.doubtful
+        if first is None or first.checkpoint is not None or first.run is not None:
+            return writes
+        return first if decision.change is None else writes._replace(answer=first.answer)
 
 
 class Tries:

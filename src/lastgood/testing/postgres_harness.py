@@ -15,20 +15,21 @@ from lastgood.testing.servers.addresses import address
 
 
 class PostgresHarness(BackendHarness):
-    """A schema on the server of the test run."""
+    """A schema on the server of the test run, or on another one."""
 
     scheme = "postgresql"
     server = "postgres"
     turns_clock = True
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, url: str | None = None) -> None:
         super().__init__(directory)
         self.schema = f"t_{uuid4().hex[:16]}"
+        self._url = url
 
     @property
     def url(self) -> str:
         """Where the server is."""
-        return address(self.server or "postgres")
+        return self._url or address(self.server or "postgres")
 
     def backend(self) -> Backend:
         from lastgood.backends.postgres import PostgresBackend

@@ -46,7 +46,7 @@ from lastgood.testing import (
     verification,
     watches,
 )
-from lastgood.testing.cases import CASES, Case
+from lastgood.testing.cases import CASES, Body, Case
 from lastgood.testing.harness import BackendHarness
 from lastgood.testing.harnesses import harness_class
 from lastgood.testing.store import COLOURS, Colour, Store
@@ -130,14 +130,19 @@ def server_marks(scheme: str) -> list[pytest.MarkDecorator]:
 
 def run_case(case: Case, harness: BackendHarness, colour: Colour) -> None:
     """Play a case on fresh data."""
+    run_body(case.body, harness, colour)
+
+
+def run_body(body: Body, harness: BackendHarness, colour: Colour) -> None:
+    """The same for a body that is no case of the contract."""
     try:
-        asyncio.run(_played(case, Store(harness, colour)))
+        asyncio.run(_played(body, Store(harness, colour)))
     finally:
         harness.close()
 
 
-async def _played(case: Case, store: Store) -> None:
+async def _played(body: Body, store: Store) -> None:
     try:
-        await case.body(store)
+        await body(store)
     finally:
         await store.close()
