@@ -65,9 +65,7 @@ BACKENDS: dict[str, Entry] = {
         "lastgood.backends.sqlite", "SqliteBackend", _sqlite_path, options=("durability",)
     ),
     "memory": Entry("lastgood.backends.memory", "MemoryBackend", _nothing),
-    "files": Entry(
-        "lastgood.backends.files", "FilesBackend", _directory, options=("durability",)
-    ),
+    "files": Entry("lastgood.backends.files", "FilesBackend", _directory, options=("durability",)),
     "postgresql": Entry(
         "lastgood.backends.postgres",
         "PostgresBackend",
