@@ -21,7 +21,7 @@ export UV_SYSTEM_CERTS = 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format reference images docs torture bench bench-quick bench-page scale scale-page lock clean
+.PHONY: help demo test test-fast check format reference images docs torture bench bench-quick bench-graphs bench-page scale scale-page lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -68,6 +68,9 @@ bench: .venv/bench.ok ## speed and size against the peers
 
 bench-quick: .venv/bench.ok ## the same in small, one round: whether it works, not how fast it is
 	.venv/bench/bin/python -m benchmarks --repetitions 1 --scale 0.05
+
+bench-graphs: .venv/frameworks.ok ## real graphs on LangGraph's own savers and on ours
+	.venv/frameworks/bin/python -m benchmarks.graphs
 
 scale: .venv/bench.ok ## how every operation grows with the store, up to ten million checkpoints
 	.venv/bench/bin/python -m benchmarks.scale

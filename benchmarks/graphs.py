@@ -1,0 +1,224 @@
+"""`python -m benchmarks.graphs`: real LangGraph graphs on LangGraph's own savers and on ours.
+
+Two shapes, as people run them: 200 steps of one loop, and 200 turns of a conversation, with 1 KB of
+text per message and `durability="sync"`, so that every step is in the store before the next begins.
+The savers take turns, several rounds; a figure is the median. Graphs at the same time on
+PostgreSQL are 8 conversations of 25 turns, in one event loop.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, TypedDict
+
+from benchmarks.report import RESULTS
+
+STEPS, TURNS, AT_ONCE, EACH = 200, 200, 8, 25
+Row = dict[str, Any]
+
+
+def _text(number: int) -> str:
+    return "".join(random.Random(number).choices("abcdefghij klmnop", k=1000))
+
+
+def _joined(state: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
+    return [*(state or []), *(message for added in writes for message in added)]
+
+
+def _state(*, delta: bool) -> Any:
+    from langgraph.channels.delta import DeltaChannel
+    from langgraph.graph.message import add_messages
+
+    class Delta(TypedDict, total=False):
+        messages: Annotated[list[Any], DeltaChannel(_joined, list)]
+        n: int
+
+    class Plain(TypedDict, total=False):
+        messages: Annotated[list[Any], add_messages]
+        n: int
+
+    return Delta if delta else Plain
+
+
+def _graph(*, loops: bool, delta: bool) -> Any:
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import END, START, StateGraph
+
+    def answer(state: Any) -> Any:
+        number = state.get("n", 0)
+        return {"messages": [AIMessage(_text(number), id=f"a{number}")], "n": number + 1}
+
+    graph = StateGraph(_state(delta=delta))
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    if loops:
+        graph.add_conditional_edges("answer", lambda s: "answer" if s["n"] < STEPS else END)
+    return graph
+
+
+def _loop(saver: Any, *, delta: bool) -> int:
+    app = _graph(loops=True, delta=delta).compile(checkpointer=saver)
+    config = {"configurable": {"thread_id": "t"}, "recursion_limit": STEPS + 10}
+    app.invoke(_question(-1), config, durability="sync")
+    return STEPS
+
+
+def _turns(saver: Any, *, delta: bool) -> int:
+    app = _graph(loops=False, delta=delta).compile(checkpointer=saver)
+    for turn in range(TURNS):
+        app.invoke(_question(turn), {"configurable": {"thread_id": "t"}}, durability="sync")
+    return TURNS
+
+
+def _question(number: int) -> Any:
+    from langchain_core.messages import HumanMessage
+
+    return {"messages": [HumanMessage(_text(-number - 2), id=f"h{number}")]}
+
+
+def _stock(path: Path) -> AbstractContextManager[Any]:
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    found: AbstractContextManager[Any] = SqliteSaver.from_conn_string(str(path))
+    return found
+
+
+def _ours(path: Path) -> AbstractContextManager[Any]:
+    from lastgood.adapters.langgraph import LastgoodSaver
+
+    return LastgoodSaver.from_sqlite(str(path))
+
+
+SAVERS: dict[str, tuple[Callable[[Path], AbstractContextManager[Any]], bool]] = {
+    "SqliteSaver": (_stock, False),
+    "SqliteSaver, DeltaChannel": (_stock, True),
+    "LastgoodSaver": (_ours, False),
+    "LastgoodSaver, DeltaChannel": (_ours, True),
+}
+SHAPES: dict[str, Callable[..., int]] = {"loop": _loop, "turns": _turns}
+
+
+def _rounds(directory: Path, rounds: int) -> Iterator[Row]:
+    """Every saver on every shape, in turn."""
+    for number in range(rounds):
+        for shape, play in SHAPES.items():
+            for name, (opened, delta) in SAVERS.items():
+                with tempfile.TemporaryDirectory(dir=directory) as place:
+                    yield {"round": number, "shape": shape, "saver": name} | _played(
+                        Path(place) / "x.db", opened, play, delta=delta
+                    )
+
+
+def _played(path: Path, opened: Any, play: Callable[..., int], *, delta: bool) -> Row:
+    with opened(path) as saver:
+        begun = perf_counter()
+        units = play(saver, delta=delta)
+        milliseconds = (perf_counter() - begun) * 1000 / units
+    size = sum(file.stat().st_size for file in path.parent.iterdir())
+    return {"ms": milliseconds, "bytes": size}
+
+
+# many graphs on one PostgreSQL
+
+
+async def _at_once(saver: Any) -> float:
+    """Seconds for several conversations at the same time."""
+    app = _graph(loops=False, delta=False).compile(checkpointer=saver)
+
+    async def talk(thread: int) -> None:
+        config: Any = {"configurable": {"thread_id": f"thread {thread}"}}
+        for turn in range(EACH):
+            await app.ainvoke(_question(turn), config, durability="sync")
+
+    begun = perf_counter()
+    await asyncio.gather(*map(talk, range(AT_ONCE)))
+    return perf_counter() - begun
+
+
+async def _postgres_stock(url: str) -> float:
+    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+    from psycopg.rows import dict_row
+    from psycopg_pool import AsyncConnectionPool
+
+    options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    async with AsyncConnectionPool(url, max_size=20, kwargs=options) as pool:
+        saver = AsyncPostgresSaver(pool)
+        await saver.setup()
+        return await _at_once(saver)
+
+
+async def _postgres_ours(url: str) -> float:
+    from lastgood.adapters.langgraph import LastgoodSaver
+
+    async with LastgoodSaver.from_postgres(url) as saver:
+        await saver.aget_tuple({"configurable": {"thread_id": "none"}})
+        return await _at_once(saver)
+
+
+SERVED = {"AsyncPostgresSaver": _postgres_stock, "LastgoodSaver": _postgres_ours}
+
+
+def _server_rounds(rounds: int) -> Iterator[Row]:
+    from lastgood.testing.servers import PostgresServer, ServerMissing
+
+    with ExitStack() as stack:
+        for number in range(rounds):
+            for name, play in SERVED.items():
+                try:
+                    server = stack.enter_context(PostgresServer(fsync=True))
+                except ServerMissing as missing:
+                    print(f"left out: {missing}")
+                    return
+                seconds = asyncio.run(play(server.url))
+                turns = AT_ONCE * EACH
+                row = {"round": number, "shape": "at once", "saver": name}
+                yield {**row, "ms": seconds * 1000 / turns, "bytes": 0}
+                stack.close()
+
+
+# showing
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """Medians, and how each saver compares with LangGraph's plain one."""
+    yield "| graph | saver | ms per step or turn | compared | file | compared |"
+    yield "|---|---|---|---|---|---|"
+    for shape in dict.fromkeys(row["shape"] for row in rows):
+        of = [row for row in rows if row["shape"] == shape]
+        names = list(dict.fromkeys(row["saver"] for row in of))
+        medians = {name: _median(of, name) for name in names}
+        base = medians[names[0]]
+        for name, (ms, size) in medians.items():
+            smaller = f"1/{base[1] / size:.0f}" if size else "-"
+            shown = f"{size / 1e6:.2f} MB" if size else "-"
+            yield f"| {shape} | {name} | {ms:.2f} | {base[0] / ms:.2f} x | {shown} | {smaller} |"
+
+
+def _median(rows: Sequence[Row], saver: str) -> tuple[float, float]:
+    own = [row for row in rows if row["saver"] == saver]
+    return statistics.median(r["ms"] for r in own), statistics.median(r["bytes"] for r in own)
+
+
+def main() -> None:
+    """Measure and show the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.graphs", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--directory", type=Path, default=RESULTS, help="where the files are made")
+    options = parser.parse_args()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    rows = [*_rounds(options.directory, options.rounds), *_server_rounds(options.rounds)]
+    path = RESULTS / "graphs" / "newest.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+    print("\n".join(table(rows)))
+
+
+if __name__ == "__main__":
+    main()
