@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ from object_graphs import (
 
 from lastgood import BlockingClient, CheckpointManager
 from lastgood.codec import Codec
+from lastgood.objects import walking
 from lastgood.objects.unweaving import graph_of
+from lastgood.objects.walking import survey
 from lastgood.objects.weaving import woven
 
 MANAGERS = {
@@ -32,6 +35,16 @@ MANAGERS = {
     "pickle": CheckpointManager(fmt="pickle", key=b"0123456789abcdef"),
     "uncached": CheckpointManager(BlockingClient.memory(cache_bytes=0)),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quickly() -> Iterator[None]:
+    """As in a process that has not imported numpy: containers of atoms are not looked into."""
+    before, walking.UNTRACKED = walking.UNTRACKED, frozenset()
+    yield
+    walking.UNTRACKED = before
+
+
 quick = settings(max_examples=40, deadline=None)
 slow = pytest.mark.slow
 with_each_manager = pytest.mark.parametrize(
@@ -98,6 +111,13 @@ def nodes_in(value: Any) -> dict[int, Any]:
             continue
         todo += state_of(node).values()
     return found
+
+
+def test_plain_values_alone_are_looked_into_quickly() -> None:
+    """The way that the other tests go where no other library is loaded; see `quickly`."""
+    agent, inner = Agent(), {"plain": 1}
+    agent.a, agent.b = {"x": "y"}, [inner, ("t", inner)]
+    assert survey([agent]).shared == [inner]
 
 
 class Failed(Exception):

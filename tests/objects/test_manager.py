@@ -20,7 +20,6 @@ from lastgood import (
     Client,
     WrongKeyError,
     checkpoint,
-    registry,
 )
 from lastgood.objects.keys import key_path
 
@@ -61,7 +60,6 @@ class TestOpening:
             assert manager.list_keys() == ["k"]
             assert manager.client.url in repr(manager)
 
-    @pytest.mark.skipif("files" not in registry.BACKENDS, reason="the files backend is not there")
     def test_files(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         agent = Agent()

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from lastgood import registry
-
 QUICK_START = """
     from lastgood import Checkpointable, CheckpointManager, checkpoint
 
@@ -191,8 +189,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
     return Page(tmp_path)
 
 
-BACKENDS = [MEMORY, *([FILE, PICKLE] if "files" in registry.BACKENDS else [])]
-with_each_backend = pytest.mark.parametrize("backend", BACKENDS)
+with_each_backend = pytest.mark.parametrize("backend", [MEMORY, FILE, PICKLE])
 
 
 def test_quick_start(page: Page) -> None:
@@ -250,7 +247,6 @@ def test_concrete_example(page: Page, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "13\n['Hello', 'How are you?']\n"
 
 
-@pytest.mark.skipif("files" not in registry.BACKENDS, reason="the files backend is not there")
 def test_decorator(page: Page) -> None:
     page.run(QUICK_START, DECORATOR)
     manager, fresh = page["manager"], page["MyAgent"]()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import gc
 import pathlib
+import sys
 import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from enum import Enum, EnumType
 from functools import lru_cache, partial
+from sys import getrefcount
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
@@ -28,13 +30,16 @@ from lastgood.objects.states import CLASS, is_reserved
 
 ATOMS = frozenset(
     {
-        *(type(None), bool, int, float, complex, str, bytes, range, frozenset, Decimal),
+        *(type(None), bool, int, float, complex, str, bytes, bytearray, range, frozenset, Decimal),
         *(dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, ZoneInfo, uuid.UUID),
         *(pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
         *(type, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
     }
 )
-"""Types whose values nobody changes: whether two places share one cannot be seen."""
+"""Types whose values are taken as such: whether two places share one is not kept."""
+
+UNTRACKED = frozenset({"msgspec", "numpy"})
+"""Libraries with values that can be shared, or hold others, and that the collector overlooks."""
 
 MAPPINGS = frozenset({dict, OrderedDict, defaultdict, Counter})
 CONTAINERS = MAPPINGS | {list, tuple, deque}
@@ -87,10 +92,6 @@ def _is_frozen(cls: type) -> bool:
     return bool(getattr(getattr(cls, "__dataclass_params__", None), "frozen", False))
 
 
-_identity: Callable[[object], int] = object.__hash__
-"""One number for each object, like `id`; but those are multiples of 16 and fill a set badly."""
-
-
 class Level(NamedTuple):
     """What is reached in so many steps: for the first time, and once more."""
 
@@ -105,24 +106,13 @@ Below = Callable[[Level], Iterable[object]]
 
 
 def levels(roots: Iterable[object], below: Below) -> Iterator[Level]:
-    """What is reached from some values, step by step, atoms left out.
-
-    As long as nothing is reached twice, one set of ids is filled and its size compared: states are
-    large and mostly trees, and this runs at every save.
-    """
+    """What is reached from some values, step by step, atoms left out."""
     seen: set[int] = set()
-    past: list[list[object]] = []
-    count, tree = 0, True
+    alive: list[list[object]] = []  # an id means an object only as long as that is there
     found, kinds = _without_atoms(roots)
     while found:
-        if tree:
-            count += len(found)
-            seen.update(map(_identity, found))
-            tree = len(seen) == count
-            if not tree:
-                seen = {_identity(value) for level in past for value in level}
-        level = Level(found, [], kinds) if tree else _parted(found, seen, kinds)
-        past.append(level.fresh)
+        alive.append(found)
+        level = _parted(found, seen, kinds)
         yield level
         found, kinds = _without_atoms(below(level))
 
@@ -137,11 +127,29 @@ def _without_atoms(values: Iterable[object]) -> tuple[list[object], frozenset[ty
 
 
 def _parted(found: list[object], seen: set[int], kinds: frozenset[type]) -> Level:
+    """Which of them were seen before. What has one holder alone was not, and need not be noted.
+
+    Most of a state has: a set of the ids of everything would take longer than the encoding.
+    """
+    if max(map(getrefcount, found)) <= HELD_ONCE:
+        return Level(found, [], kinds)
     level = Level([], [], kinds)
-    for value in found:
-        (level.again if _identity(value) in seen else level.fresh).append(value)
-        seen.add(_identity(value))
+    for value, count in zip(found, list(map(getrefcount, found)), strict=True):
+        again = count > HELD_ONCE and id(value) in seen
+        (level.again if again else level.fresh).append(value)
+        if count > HELD_ONCE:
+            seen.add(id(value))
     return level
+
+
+def _held_once() -> int:
+    """What the interpreter counts for a value with one holder, where `_parted` asks for it."""
+    holder: list[object] = [[]]
+    found, _ = _without_atoms(gc.get_referents(holder))
+    return max(map(getrefcount, found))
+
+
+HELD_ONCE = _held_once()
 
 
 def inside(level: Level) -> list[object]:
@@ -150,12 +158,21 @@ def inside(level: Level) -> list[object]:
     The interpreter's own enumeration takes half the time of a loop over values and elements.
     """
     if level.kinds <= CONTAINERS:
-        return gc.get_referents(*level.fresh)
-    held = gc.get_referents(*(value for value in level.fresh if type(value) in CONTAINERS))
+        return gc.get_referents(*_holding(level.fresh))
+    held = gc.get_referents(*_holding([v for v in level.fresh if type(v) in CONTAINERS]))
     for value in level.fresh:
         if sort_of(type(value)) is Sort.RECORD:
             held.extend(parts_of(value))
     return held
+
+
+def _holding(containers: list[Any]) -> Iterable[Any]:
+    """Without those that hold atoms alone, as the collector knows of dicts and tuples.
+
+    Of a state of messages these are half of all containers. Python 3.14 does not tell them apart
+    any more: then all are looked into.
+    """
+    return containers if UNTRACKED & sys.modules.keys() else filter(gc.is_tracked, containers)
 
 
 def inside_states(level: Level) -> list[object]:
