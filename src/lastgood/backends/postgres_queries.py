@@ -40,6 +40,7 @@ from lastgood.backends.queries import (
     Query,
     ThreadName,
 )
+from lastgood.backends.tables import COUNTED
 from lastgood.backends.views import span
 from lastgood.rows import (
     LIVE,
@@ -113,7 +114,9 @@ class Questions:
             case AskItems(place, listing):
                 return self._items(place, listing, shift)
             case AskItemCount(place):
-                text = f"SELECT count(*) FROM {self._at}.item WHERE thread = {self._key}"
+                # Every look at items asks for it: it must not cost what the thread holds.
+                few = f"SELECT FROM {self._at}.item WHERE thread = {self._key} LIMIT {COUNTED + 1}"
+                text = f"SELECT count(*) FROM ({few}) AS few"
                 return Statement(text, _place(place), lambda rows: rows[0][0])
             case _:
                 return self._plain(query)

@@ -156,7 +156,7 @@ class AskItem:
 
 @dataclass(frozen=True, slots=True)
 class AskItemCount:
-    """How many items a thread has."""
+    """How many items a thread has; of more than `tables.COUNTED`, that it has more is enough."""
 
     place: ThreadName
 
