@@ -152,7 +152,7 @@ def test_a_connection_string_that_cannot_be_read_is_not_quoted(source: str) -> N
     ],
 )
 def test_an_address_of_another_kind_is_not_quoted(url: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+    with pytest.raises(ValueError) as caught:
         BlockingClient.open(url)
     assert shows("".join(traceback.format_exception(caught.value))) == []
 
