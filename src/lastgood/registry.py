@@ -5,6 +5,7 @@ A backend's module is loaded when its scheme is first used, so `import lastgood`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -77,6 +78,10 @@ BACKENDS: dict[str, Entry] = {
 }
 
 
+# A password may have any character in it, so it ends at the last @.
+_SECRET_LOGIN = re.compile(r"(://[^:/?#@]*):.*@")
+_SECRET_OPTION = re.compile(r"([?&])(\w*password)=[^&]*")
+ALIASES = {"postgres": "postgresql"}
 TITLES = {"postgres": "PostgreSQL"}
 
 
@@ -95,13 +100,26 @@ def make(scheme: str, **arguments: Any) -> Backend:
     return backend
 
 
+def shown(url: str) -> str:
+    """An address as it may be printed: without a password."""
+    if "://" not in url:
+        return "(a connection string)" if "=" in url or "@" in url else url
+    return _SECRET_OPTION.sub(r"\1\2=***", _SECRET_LOGIN.sub(r"\1@", url))
+
+
+def scheme_of(url: str) -> str:
+    """The scheme by which a backend is registered."""
+    scheme = str(url).partition(":")[0]
+    return ALIASES.get(scheme, scheme)
+
+
 def open_url(url: str, **options: Any) -> Backend:
     """A backend by its address, such as `sqlite:///agent.db` or `memory:`."""
-    scheme = str(url).partition(":")[0]
+    scheme = scheme_of(url)
     if scheme not in BACKENDS:
         known = ", ".join(f"{name}:" for name in BACKENDS)
         raise ValueError(
-            f"{url!r} is not an address that Lastgood knows. Use one of {known} "
+            f"{shown(str(url))!r} is not an address that Lastgood knows. Use one of {known} "
             "for example sqlite:///lastgood.db"
         )
     unknown = sorted(options.keys() - set(BACKENDS[scheme].options))

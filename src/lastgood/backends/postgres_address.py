@@ -37,10 +37,18 @@ def parsed(dsn: str) -> dict[str, Any]:
         parts = conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:
         raise ValueError(_UNREADABLE) from None
-    hosts, ports = (str(parts.get(name) or "").split(",") for name in ("host", "port"))
-    if any("@" in host[1:] for host in hosts) or not all(f"0{port}".isdecimal() for port in ports):
-        raise ValueError(_UNREADABLE)  # that is the end of a password with an @ or a / in it
+    if _was_cut_wrongly(dsn) or not str(parts.get("port") or "0").replace(",", "").isdecimal():
+        raise ValueError(_UNREADABLE)
     return parts
+
+
+def _was_cut_wrongly(dsn: str) -> bool:
+    """Whether a URL has an @ where none can be: the end of a password that was not quoted."""
+    if "://" not in dsn:
+        return False
+    place = dsn.partition("://")[2].partition("?")[0]
+    authority, _, rest = place.partition("/")
+    return authority.count("@") > 1 or "@" in rest
 
 
 def lively(dsn: str) -> str:

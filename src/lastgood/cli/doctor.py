@@ -12,6 +12,7 @@ from lastgood.cli.doctor_checks import Finding, environment_findings
 from lastgood.cli.doctor_store import store_findings
 from lastgood.cli.store import address, file_of, json_option
 from lastgood.cli.terminal import Terminal
+from lastgood.registry import shown
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -23,7 +24,7 @@ def run(options: Namespace) -> int:
     broken = any(finding.level == "problem" for finding in findings)
     if options.json:
         rows = [finding._asdict() for finding in findings]
-        printing.document({"store": place, "findings": rows, "ok": not broken})
+        printing.document({"store": shown(place), "findings": rows, "ok": not broken})
     else:
         _print(findings)
     return 1 if broken else 0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lastgood import BlockingClient
 from lastgood.cli.command import ABSENT, Refusal
-from lastgood.registry import BACKENDS
+from lastgood.registry import BACKENDS, scheme_of, shown
 
 VARIABLE, DEFAULT = "LASTGOOD_URL", "lastgood.db"
 BEGIN = """\
@@ -70,7 +70,7 @@ def file_of(address: str) -> Path | None:
 
 
 def _is_url(address: str) -> bool:
-    return "://" in address or address.partition(":")[0] in BACKENDS
+    return "://" in address or scheme_of(address) in BACKENDS or "password=" in address
 
 
 def opened(options: Namespace) -> BlockingClient:
@@ -98,9 +98,9 @@ def _lacks(file: Path) -> str:
 
 
 def again(options: Namespace, *words: str) -> str:
-    """A command to type next, on the same store."""
+    """A command to type next, on the same store; a password is for the user to put in."""
     given = ((name, getattr(options, name, None)) for name in ("store", "tenant"))
-    same = [word for name, value in given if value for word in (f"--{name}", value)]
+    same = [word for name, value in given if value for word in (f"--{name}", shown(value))]
     return shlex.join(["lastgood", *words, *same])
 
 
