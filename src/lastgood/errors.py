@@ -6,7 +6,7 @@
     |- CheckpointConflictError                 choose another id: this one holds other content
     |- StaleWriterError                        read again: somebody moved the head
     |- ThreadDeletedError                      stop: the thread was deleted under this writer
-    |- ThreadOwnerError (PermissionError)      stop: the thread is another user's
+    |- ThreadOwnerError                        stop: the thread is another user's
     |- RunStateError                           open the run: it is not inside its block
     |- SerializationError (TypeError)          fix the state: a value in it cannot be kept
     |- SchemaMigrationError                    write a migration: the class has changed since
@@ -80,7 +80,7 @@ class ThreadDeletedError(LastgoodError):
     code = "thread_deleted"
 
 
-class ThreadOwnerError(LastgoodError, PermissionError):
+class ThreadOwnerError(LastgoodError):
     """The thread belongs to another user than the one who writes; nothing was written."""
 
     code = "thread_owner"

@@ -44,7 +44,7 @@ def spelled_column(name: str, value: object) -> tuple[str, object]:
         return name, [list(slot) for slot in read_slots(value)]
     if name == "key" and (shown := _text(value)) is not None:
         return name, shown
-    if len(value) == 16 and not name.endswith("digest"):
+    if len(value) == 16 and name != "key" and not name.endswith("digest"):
         return name, show_id(value)
     return (f"{name}_hex" if name == "key" else name), value.hex()
 

@@ -155,7 +155,7 @@ async def a_thread_is_given_away_by_nobody_but_the_application(store: Checkpoint
     assert await checkpointer.aget_state(ann) == {"n": 1}
     with pytest.raises(ThreadOwnerError, match="bob"):
         await checkpointer.aput_thread(ann, ThreadInfo("thread-1", user_id="bob"))
-    with pytest.raises(PermissionError):
+    with pytest.raises(ThreadOwnerError):
         await checkpointer.aput_state(bob, {"n": 2})
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from lastgood.backend import ItemListing
+from lastgood.item_rules import ChangeItems, ItemDraft
+from lastgood.shelving import change_items, list_items
 from lastgood.testing.cases import case
 from lastgood.testing.operations import save
-from lastgood.testing.store import Store, headers, status
+from lastgood.testing.store import Store, core_of, driven, headers, status
 
 
 @case("S18")
@@ -84,3 +87,25 @@ async def nothing_expires_while_the_clock_is_behind(store: Store) -> None:
     if store.harness.turns_clock:
         store.harness.time.shift = 200.0
         assert await client.latest(agent_id="a", session_id="s") is None
+
+
+KEYS = sorted(
+    [
+        *(b"\x00", b"k", b"\xff\xfe", "ä".encode(), b"0" * 255),
+        *(bytes(16), bytes(range(240, 256)), (7).to_bytes(8) + b"\x9f" * 8),
+        *(b"00000000-0000-0000-0000-000000000000", b"key_hex", b"ff" * 16),
+    ]
+)
+
+
+@case()
+async def items_are_in_the_order_of_their_bytes(store: Store) -> None:
+    """Any bytes are a key, also those that look like an id, like text, like their own spelling."""
+    core = core_of(client := store.client())
+    puts = tuple(ItemDraft("shelf", key, key) for key in reversed(KEYS))
+    await driven(client, change_items(core, ChangeItems(core.tenant, "s", puts=puts)))
+    client = await store.reopen()
+    listing = ItemListing("s", "shelf", limit=100)
+    [rows] = await driven(client, list_items(core_of(client), [listing]))
+    assert [row.key for row in rows] == KEYS
+    assert all(row.value == row.key for row in rows)
