@@ -210,16 +210,20 @@ class FileTables(MemoryTables):
         """The checkpoints that go back to one."""
         snapshot, shelf = self.snapshots[row.thread], self.shelves.checkpoints[row.thread]
         orphans = snapshot.file.orphans
+        changed = shelf.changed if isinstance(shelf, FileRows) else {}
         named = [
             seq
             for seq in snapshot.places
             if seq > row.seq
             and (
-                (seq in orphans and orphans[seq].fallback == row.id)
+                changed.get(seq) is not None
+                or (seq in orphans and orphans[seq].fallback == row.id)
                 or self.store.mentions(snapshot, seq, row.id)
             )
         ]
-        rows = [unsealed(CheckpointRow, shelf[seq]) for seq in named]
+        # What this very commit removes has no need to be told.
+        left = [seq for seq in named if changed.get(seq, ()) is not None]
+        rows = [unsealed(CheckpointRow, shelf[seq]) for seq in left]
         return [child for child in rows if row.id in (child.parent, child.fallback)]
 
 
