@@ -4,8 +4,10 @@ import asyncio
 import json
 import operator
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
+from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -173,6 +175,45 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, capsys: Any) -> None:
 def test_a_foreign_file_says_how(stock: Path, capsys: Any) -> None:
     assert main(["threads", "--store", str(stock)]) == 4
     assert f"lastgood import langgraph-sqlite {stock}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def database(postgres_url: str) -> Iterator[str]:
+    """A schema of its own on the server, as a connection string."""
+    import psycopg
+
+    schema = f"stock_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}".encode())
+        mark = "&" if "?" in postgres_url else "?"
+        yield f"{postgres_url}{mark}options=-csearch_path%3D{schema}"
+        connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+
+
+def test_postgres_comes_over(database: str, tmp_path: Path, capsys: Any) -> None:
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    target = str(tmp_path / "ours.db")
+    with PostgresSaver.from_conn_string(database) as theirs:
+        theirs.setup()
+        app = graph().compile(checkpointer=theirs)
+        for turn in range(4):
+            app.invoke({"messages": [HumanMessage(f"turn {turn}")]}, config("one"))
+            if turn < 3:
+                app.invoke(Command(resume=f"yes {turn}"), config("one"))
+        words = ["import", "langgraph-postgres", database, "--store", target]
+        assert main([*words, "--dry-run"]) == 0
+        assert main(words) == 0
+        ours = LastgoodSaver.from_sqlite(target)
+        assert contents(ours) == contents(theirs)
+        assert main([*words, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["checkpoints"] == 0
+        results = []
+        for saver in (theirs, ours):
+            app = graph().compile(checkpointer=saver)
+            app.invoke(Command(resume="yes"), config("one"))
+            results.append(app.get_state(config("one")).values["log"])
+        assert results[0] == results[1]
 
 
 class TestCheckpnt:
