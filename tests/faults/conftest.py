@@ -93,7 +93,10 @@ def place(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.server("postgres"))])
+@pytest.fixture(
+    params=["sqlite", "files", pytest.param("postgres", marks=pytest.mark.server("postgres"))]
+)
 def base(request: pytest.FixtureRequest, place: Path) -> str:
     """Where a driver makes its stores: an empty directory, or a server."""
-    return str(place) if request.param == "sqlite" else address(request.param)
+    here = {"sqlite": str(place), "files": f"files:{place}"}
+    return here.get(request.param) or address(request.param)

@@ -5,16 +5,19 @@ Ids and times are the same in every child, so "all or nothing" is an equality of
 """
 
 import os
+import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from forked import Tell, drive, fork
 from rich_store import same_every_time
-from stores import Stores, is_server, opened
+from stores import Stores, is_files, is_server, opened
 
 from lastgood import BlockingClient, LastgoodError
+from lastgood.backends.files_disk import Disk
 from lastgood.backends.postgres_connections import BoundConnection
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.testing.faults.kills import POINTS, REMOTE_POINTS, arm
@@ -226,11 +229,53 @@ def kill_everywhere(stores: Stores) -> dict[str, str]:
     return report
 
 
-def _wrong(bench: Bench, url: str, expected: View) -> str:
+def kill_at_every_step(stores: Stores) -> dict[str, str]:
+    """Every operation before its first step on the disk, its second, ...: by "operation/step"."""
+    bench = Bench(stores)
+    report: dict[str, str] = {}
+    for operation in OPERATIONS:
+        unharmed, _ = bench.child(operation, lambda backend: None)
+        started, _ = bench.child(operation, lambda backend: os._exit(0))
+        either = [bench.seen(started), bench.seen(unharmed)]
+        for nth in range(1, 100):
+            url, ended = bench.child(operation, lambda _, nth=nth: count_steps(Countdown(nth)))
+            if ended == 0:
+                break
+            report[f"{operation.__name__}/{nth}"] = _wrong(bench, url, *either)
+            shutil.rmtree(url.removeprefix("files:"))
+    return report
+
+
+def count_steps(countdown: Callable[[], None]) -> None:
+    """From now on, count whatever changes a directory or makes a change last."""
+    for name in ("replace", "fsync", "unlink", "mkdir"):
+        setattr(os, name, _counted(getattr(os, name), countdown))
+    whole = Disk.prepare
+
+    def prepare(disk: Disk, path: Path, data: bytes) -> Path:
+        beside = path.with_name(f".{path.name}.tmp")
+        beside.write_bytes(data[: len(data) // 2])
+        countdown()
+        return whole(disk, path, data)
+
+    Disk.prepare = prepare
+
+
+def _counted(step: Callable[..., Any], countdown: Callable[[], None]) -> Callable[..., Any]:
+    def counted_step(*arguments: Any, **options: Any) -> Any:
+        countdown()
+        return step(*arguments, **options)
+
+    return counted_step
+
+
+def _wrong(bench: Bench, url: str, *expected: View) -> str:
     try:
-        if bench.seen(url) != expected:
+        if bench.seen(url) not in expected:
             return "neither all nor nothing"
         client = opened(url)
+        if not (report := client.verify(data=True)).clean and report.exit_code != 1:
+            return str(report)
         for thread in ("old", "open", "new", "fresh", "moved"):
             client.save("solo", session_id=thread, execution_state={"goes": "on"})
         client.close()
@@ -259,7 +304,8 @@ def first_opens(stores: Stores, save: bool) -> Iterator[tuple[int, str]]:
 def _unusable(url: str) -> str:
     client = opened(url)
     try:
-        if view(client):
+        whole = client.latest(agent_id="solo", session_id="first")
+        if view(client) and not (is_files(url) and whole):  # its last step only makes it last
             return "something is there"
         client.save("solo", session_id="first", execution_state=STATE)
         return "" if client.latest(agent_id="solo", session_id="first") else "the save is lost"
@@ -280,6 +326,9 @@ def counted(url: str, nth: int) -> BlockingClient:
             return whole(connection, *arguments, **options)
 
         BoundConnection.execute = execute
+        return opened(url)
+    if is_files(url):
+        count_steps(countdown)
         return opened(url)
     path = url.removeprefix("sqlite:///")
     backend = SqliteBackend(path, connect=lambda name: Counted(name, countdown))
@@ -317,6 +366,8 @@ def main(base: str, what: str) -> dict[str, str]:
     with Stores(base) as stores:
         if what == "operations":
             return kill_everywhere(stores)
+        if what == "steps":
+            return kill_at_every_step(stores)
         return {str(nth): wrong for nth, wrong in first_opens(stores, what == "first save")}
 
 

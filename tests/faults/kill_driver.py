@@ -140,6 +140,8 @@ class Hunt:
             if states.get(id) != print_
         ]
         client.save("after", session_id="shared", execution_state={"works": True})
+        if not (report := client.verify(data=True)).clean:
+            self.problems.append(f"verify: {report}")
         client.close()
         if self.url.startswith("sqlite:"):
             self.problems += _file_problems(self.url.removeprefix("sqlite:///"))

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 from lastgood import BlockingClient, CheckpointNotFoundError, Header
+from lastgood.backends.files import FilesBackend
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.testing.faults.store import all_threads, fingerprint, whole_log
 
@@ -19,8 +20,9 @@ Question = tuple[str, Callable[[BlockingClient], Any]]
 
 
 def open_store(path: Path, now: int = NOON) -> BlockingClient:
-    """A client at a fixed time, whose runs never go stale."""
-    backend = SqliteBackend(path, clock=lambda: now)
+    """A client at a fixed time, whose runs never go stale; on files, if it is no `.db`."""
+    kind = SqliteBackend if path.suffix == ".db" else FilesBackend
+    backend = kind(path, durability="relaxed", clock=lambda: now)
     return BlockingClient.on(backend, stale_after_seconds=1e12)
 
 

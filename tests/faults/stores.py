@@ -1,9 +1,11 @@
 """Where fault tests make their stores: files in a directory, or schemas and databases on a server.
 
-A base is a path or the address of a PostgreSQL; a store is what `BlockingClient.open` opens.
+A base is a path, `files:` and a path, or the address of a PostgreSQL; a store is what
+`BlockingClient.open` opens.
 """
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
@@ -17,6 +19,15 @@ from lastgood.backend import Backend
 
 def is_server(base: str) -> bool:
     return base.startswith("postgresql:")
+
+
+def is_files(base: str) -> bool:
+    return base.startswith("files:")
+
+
+def is_plain(base: str) -> bool:
+    """Whether stores are SQLite files, which are quick enough to try everything often."""
+    return not is_server(base) and not is_files(base)
 
 
 def backend(url: str, **options: Any) -> Backend:
@@ -39,6 +50,8 @@ class Stores:
 
     def new(self, name: str) -> str:
         """The address of a store that is not there yet."""
+        if is_files(self.base):
+            return f"{self.base}/{name}"
         if not is_server(self.base):
             return f"sqlite:///{Path(self.base) / name}.db"
         schema = f"{self._prefix}_{name}".replace("-", "_")
@@ -47,6 +60,9 @@ class Stores:
 
     def copied(self, url: str, name: str) -> str:
         """A copy of a whole store, which nobody uses now. Only of one that `alone` gave."""
+        if is_files(self.base):
+            shutil.copytree(url.removeprefix("files:"), self.new(name).removeprefix("files:"))
+            return self.new(name)
         if not is_server(self.base):
             target = Path(self.base) / f"{name}.db"
             target.write_bytes(Path(url.removeprefix("sqlite:///")).read_bytes())

@@ -21,6 +21,7 @@ from lastgood.testing.faults.disk import Disk
 from lastgood.testing.faults.store import view
 
 SMALL = "1m"
+STORES = {"sqlite": BlockingClient.sqlite, "files": BlockingClient.files}
 
 
 def noise(size: int) -> str:
@@ -58,25 +59,29 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(directory)], check=True)
 
 
-def test_a_full_file_system_is_told_and_survived(small_disk: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "files"])
+def test_a_full_file_system_is_told_and_survived(kind: str, small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(200_000))
-    client = BlockingClient.sqlite(small_disk / "store.db")
+    client = STORES[kind](small_disk / "store.db")
     acked = fill(client)
     check_readable(client, acked)
     ballast.unlink()
     acked.append(client.save("solo", session_id="work", execution_state={"n": "next"}))
     check_readable(client, acked)
     client.close()
-    again = BlockingClient.sqlite(small_disk / "store.db")
+    again = STORES[kind](small_disk / "store.db")
     check_readable(again, acked)
     again.close()
 
 
-def test_a_first_open_without_room_is_told_and_survived(small_disk: Path) -> None:
+@pytest.mark.parametrize(("kind", "room"), [("sqlite", 40_000), ("files", 0), ("files", 5_000)])
+def test_a_first_open_without_room_is_told_and_survived(
+    kind: str, room: int, small_disk: Path
+) -> None:
     ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes((1 << 20) - 40_000))
-    client = BlockingClient.sqlite(small_disk / "store.db")
+    ballast.write_bytes(bytes((1 << 20) - room))
+    client = STORES[kind](small_disk / "store.db")
     with pytest.raises(StorageFullError):
         client.save("solo", session_id="work", execution_state={"n": 1})
     ballast.unlink()

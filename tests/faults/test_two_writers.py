@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stores import Stores, is_server
+from stores import Stores, is_plain
 
 from lastgood import BlockingClient, StaleWriterError
 
@@ -17,7 +17,7 @@ WRITERS = 8
 def test_of_eight_processes_on_one_head_exactly_one_wins(
     base: str, driver: Callable[..., Any], times: Callable[[int], int]
 ) -> None:
-    rounds = times(40 if is_server(base) else 200)
+    rounds = times(200 if is_plain(base) else 40)
     report = driver("race_driver", base=base, rounds=rounds, policy="reject")
     line = []
     for head, told in report["outcomes"]:
@@ -34,7 +34,7 @@ def test_of_eight_processes_on_one_head_exactly_one_wins(
 def test_of_eight_processes_on_one_head_all_are_kept_as_branches(
     base: str, driver: Callable[..., Any], times: Callable[[int], int]
 ) -> None:
-    rounds = times(40 if is_server(base) else 200)
+    rounds = times(200 if is_plain(base) else 40)
     report = driver("race_driver", base=base, rounds=rounds, policy="branch")
     kept = {id: (parent, branch) for id, parent, branch, _ in report["log"]}
     assert len(kept) == rounds * WRITERS + 1

@@ -207,7 +207,7 @@ def _concerns_others(writes: Writes, intent: Intent) -> bool:
     """Whether it opens a thread, or takes an id that must be nowhere else."""
     opens = writes.thread is not None and writes.thread.thread == 0
     chosen = writes.checkpoint is not None and writes.checkpoint.id in intent.scope.ids
-    return opens or chosen
+    return opens or chosen or bool(writes.brought)
 
 
 def _sizes(root: Path) -> Iterator[int]:

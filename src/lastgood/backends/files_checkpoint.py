@@ -53,6 +53,8 @@ class Opened(NamedTuple):
     pages: Pages
     size: int
     """Bytes of the file."""
+    checked: bool = False
+    """Whether the pages are known to fit their digests."""
 
 
 class _Entry(NamedTuple):

@@ -25,7 +25,7 @@ from lastgood.backends.files_names import (
 from lastgood.backends.files_rows import Columns
 from lastgood.backends.files_thread import ThreadFile
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.rows import LIVE, ThreadRow, intact
+from lastgood.rows import DELETED, ThreadRow, intact
 
 _STATE, _SEQ = (ThreadRow._fields.index(name) for name in ("state", "seq"))
 
@@ -92,7 +92,7 @@ def _shelf_files(file: ThreadFile) -> dict[str, str]:
 def _valid(file: ThreadFile, names: list[str]) -> Iterator[tuple[str, Place]]:
     """Files of checkpoints that the thread accounts for."""
     row = file.thread
-    if row is None or row[_STATE] != LIVE:
+    if row is None or row[_STATE] == DELETED:
         return
     last, gone = row[_SEQ], set(file.removed)
     for name in names:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lastgood.backends import files_checkpoint, files_disk, files_items
 from lastgood.backends.files_checkpoint import Opened
-from lastgood.backends.files_names import LOCK, STORE, THREAD, THREADS, directory_of
+from lastgood.backends.files_names import LOCK, STORE, THREAD, THREADS, directory_of, place_of
 from lastgood.backends.files_recent import Recent, Signature, missing, signature_of
 from lastgood.backends.files_rows import Columns
 from lastgood.backends.files_snapshot import Snapshot, checked, taken
@@ -108,6 +108,12 @@ class FileStore:
                 self.remember(id, place)
                 return place
         return None
+
+    def names_one_of(self, tenant: str, ids: set[bytes]) -> bool:
+        """Whether there is a file with one of these ids, committed or not."""
+        places = self.threads(self.tenant(tenant))
+        found = (place_of(name) for place in places for name in files_disk.names_in(place))
+        return any(place.id in ids for place in found if place is not None)
 
     def _has(self, place: Path, ending: str) -> bool:
         return any(name.endswith(ending) for name in files_disk.names_in(place))

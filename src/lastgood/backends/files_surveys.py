@@ -14,10 +14,10 @@ from lastgood.backends.files_names import LOCK, THREAD, place_of
 from lastgood.backends.files_snapshot import Snapshot
 from lastgood.backends.files_tables import FileTables
 from lastgood.backends.surveys import gathered, orphans
-from lastgood.errors import CheckpointIntegrityError
+from lastgood.errors import CheckpointIntegrityError, LastgoodError
 from lastgood.manifest import Spot, part_digest
 from lastgood.reports import Problem
-from lastgood.rows import LIVE, CheckpointRow, ItemRow, ThreadRow, fields_of
+from lastgood.rows import DELETED, CheckpointRow, ItemRow, ThreadRow, fields_of
 
 _STATE = fields_of(ThreadRow).index("state")
 _SIZE, _MANIFEST = (fields_of(CheckpointRow).index(name) for name in ("size", "manifest"))
@@ -143,10 +143,14 @@ def _item_bytes(tables: FileTables, key: int) -> int:
 
 
 def checkup(tables: FileTables) -> Iterator[Problem]:
-    """Threads that cannot be read, and files that should have gone with a thread."""
+    """What is not right with the store itself, its threads, and what deleted ones left."""
+    try:
+        tables.store.about()
+    except LastgoodError as error:
+        yield Problem("file", "store", error.message)
     yield from map(_unreadable, tables.load_everything())
     for key, snapshot in tables.snapshots.items():
-        deleted = snapshot.thread is not None and snapshot.thread[_STATE] != LIVE
+        deleted = snapshot.thread is not None and snapshot.thread[_STATE] == DELETED
         if deleted and _seqs(snapshot.strays) and (seqs := _left_behind(tables, snapshot)):
             yield orphans("checkpoint", key, seqs, deleted=True)
 

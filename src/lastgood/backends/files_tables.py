@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lastgood.backend import ItemListing
+from lastgood.backend import ItemListing, Located
 from lastgood.backends import files_disk
 from lastgood.backends.files_names import THREAD
 from lastgood.backends.files_rows import Columns
@@ -21,7 +21,8 @@ from lastgood.backends.memory_shelves import Shelves
 from lastgood.backends.memory_tables import MemoryTables
 from lastgood.backends.views import Listed, listed_thread
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.rows import CheckpointRow, ItemRow, ThreadRow, fields_of, suspect, unsealed
+from lastgood.ids import show_id
+from lastgood.rows import CheckpointRow, ItemRow, ThreadRow, fields_of, intact, suspect, unsealed
 
 _GONE, _FALLBACK = (fields_of(CheckpointRow).index(n) for n in ("parent_gone", "fallback"))
 _KEYS: dict[str, Callable[[Columns], Any]] = {
@@ -164,6 +165,26 @@ class FileTables(MemoryTables):
             self.load(place)
         return super().owned(id, tenant)
 
+    def by_id(self, tenant: str, id: bytes) -> Located | None:
+        found = super().by_id(tenant, id)
+        if found is None:
+            self._account_for(tenant, id)
+        return found
+
+    def _account_for(self, tenant: str, id: bytes) -> None:
+        """That an id is nowhere is believed only if no file is missing."""
+        self.load_all(tenant)
+        for found in self.snapshots.values():
+            row = intact(ThreadRow, found.thread) if found.thread else None
+            if row is not None and row.live and row.tenant == tenant:
+                lacking = row.checkpoints - len(found.places)
+                if lacking:
+                    raise CheckpointIntegrityError(
+                        f"checkpoint {show_id(id)} is not there, but {lacking} files are missing"
+                        f" in {found.directory}: it may be one of them.",
+                        hint="Put back copies of the files.",
+                    )
+
     def checkpoints(self, id: bytes) -> list[CheckpointRow]:
         places = [(key, found.ids.get(id)) for key, found in self.snapshots.items()]
         rows = [self.checkpoint_at(key, seq) for key, seq in places if seq]
@@ -209,22 +230,18 @@ class FileTables(MemoryTables):
     def children(self, row: CheckpointRow) -> list[CheckpointRow]:
         """The checkpoints that go back to one."""
         snapshot, shelf = self.snapshots[row.thread], self.shelves.checkpoints[row.thread]
-        orphans = snapshot.file.orphans
-        changed = shelf.changed if isinstance(shelf, FileRows) else {}
-        named = [
-            seq
-            for seq in snapshot.places
-            if seq > row.seq
-            and (
-                changed.get(seq) is not None
-                or (seq in orphans and orphans[seq].fallback == row.id)
-                or self.store.mentions(snapshot, seq, row.id)
-            )
-        ]
-        # What this very commit removes has no need to be told.
-        left = [seq for seq in named if changed.get(seq, ()) is not None]
-        rows = [unsealed(CheckpointRow, shelf[seq]) for seq in left]
+        stored = [shelf.get(seq) for seq in snapshot.places if self._may_follow(seq, row)]
+        rows = [unsealed(CheckpointRow, columns) for columns in stored if columns is not None]
         return [child for child in rows if row.id in (child.parent, child.fallback)]
+
+    def _may_follow(self, seq: int, row: CheckpointRow) -> bool:
+        """Whether a checkpoint may name another one; tells without reading its state."""
+        snapshot, shelf = self.snapshots[row.thread], self.shelves.checkpoints[row.thread]
+        assert isinstance(shelf, FileRows)
+        if seq <= row.seq:
+            return False
+        changed = seq in shelf.changed or seq in snapshot.file.orphans
+        return changed or self.store.mentions(snapshot, seq, row.id)
 
 
 def _hashable(key: object) -> bytes:

@@ -9,6 +9,7 @@ after, and files that it does not account for are swept by its next commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from lastgood.backends import files_checkpoint, files_disk, files_items, files_thread
@@ -20,11 +21,12 @@ from lastgood.backends.files_tables import FileRows, FileTables
 from lastgood.backends.files_thread import ROWS, Large, Orphan, ThreadFile
 from lastgood.backends.memory_shelves import StoredPart
 from lastgood.backends.memory_writes import MemoryWriter
-from lastgood.backends.tables import taken
-from lastgood.commits import Taken, Writes
-from lastgood.errors import CheckpointIntegrityError
-from lastgood.manifest import Spot, part_digest
-from lastgood.rows import CheckpointRow, ThreadRow, fields_of, sealed, unsealed
+from lastgood.backends.tables import met, taken
+from lastgood.commits import NOTHING, Brought, Taken, Writes
+from lastgood.errors import CheckpointIntegrityError, StorageError
+from lastgood.manifest import Part, Spot, part_digest
+from lastgood.pages import SLICE
+from lastgood.rows import CheckpointRow, ItemRow, ThreadRow, fields_of, sealed, unsealed
 
 Failpoint = Callable[[str], None]
 STREAMS = 24
@@ -45,7 +47,7 @@ class FileWriter(FileTables, MemoryWriter):
         self._place = place
         self._failpoint = failpoint
         self._strays: tuple[str, ...] = ()
-        self._opened: tuple[Path, Opened] | None = None
+        self._opened: dict[Path, Opened] = {}
         self.load(place)
         self._before = next(iter(self.snapshots.values()), None)
 
@@ -57,7 +59,10 @@ class FileWriter(FileTables, MemoryWriter):
         return found
 
     def taken(self, writes: Writes) -> Taken:
-        return taken(self, writes, self._has_part)
+        ids = {each.row.id for each in writes.brought}
+        tenant = writes.thread.tenant if writes.thread else ""
+        known = met(self, writes) if ids and self.store.names_one_of(tenant, ids) else NOTHING
+        return taken(self, writes, self._has_part) | known
 
     def _has_part(self, spot: Spot) -> bool:
         streams = self._before.file.streams if self._before else {}
@@ -108,11 +113,20 @@ class FileWriter(FileTables, MemoryWriter):
         except BaseException:
             files_disk.discard(made)
             raise
-        self.store.disk.sync(self._place)
+        self._make_last()
         self._failpoint("after-commit")
-        if self._opened is not None:
-            self.store.wrote(*self._opened)
+        for path, opened in self._opened.items():
+            self.store.wrote(path, opened)
         self._delete(writes)
+
+    def _make_last(self) -> None:
+        try:
+            self.store.disk.sync(self._place)
+        except OSError as error:
+            raise StorageError(
+                f"the change is in {self._place}, but the disk did not take it: {error.strerror}.",
+                hint="It may be gone after a power cut. Look at the head before you save again.",
+            ) from error
 
     def _sweep(self) -> None:
         """Remove what an interrupted commit left, before its name is used again."""
@@ -134,8 +148,7 @@ class FileWriter(FileTables, MemoryWriter):
     def _prepare(self, writes: Writes, made: list[Path]) -> None:
         """Put files into their places that nobody looks at yet."""
         files = dict(self._shelf_files(writes))
-        if writes.checkpoint is not None:
-            files |= self._checkpoint(writes, writes.checkpoint)
+        files |= dict([self._checkpoint(given.row) for given in _new(writes)])
         if files and not (self._place / THREAD).exists():
             # From now on any file without that of the thread is damage.
             self.store.disk.put(self._place / THREAD, files_thread.file_of(ThreadFile()))
@@ -159,46 +172,51 @@ class FileWriter(FileTables, MemoryWriter):
     def _version(self) -> int:
         return self._before.file.changes if self._before else 0
 
-    def _checkpoint(self, writes: Writes, row: CheckpointRow) -> dict[Path, bytes]:
+    def _checkpoint(self, row: CheckpointRow) -> tuple[Path, bytes]:
         """The file of a checkpoint."""
         path = self._place / Place(row.seq, row.id).file
-        columns, parts = sealed(row), self._pages(writes, row)
+        columns, parts = sealed(row), self._pages(row)
         lanes = {lane.number: lane.agent for lane in self.lanes(row.thread)}
         thread = unsealed(ThreadRow, self.shelves.threads[row.thread])
         names = Names(thread.name, lanes[row.lane])
         data = files_checkpoint.file_of(names, row, columns, parts)
-        self._opened = path, Opened(names, columns, parts, len(data))
-        return {path: data}
+        self._opened[path] = Opened(names, columns, parts, len(data), checked=True)
+        return path, data
 
-    def _pages(self, writes: Writes, row: CheckpointRow) -> Pages:
-        """All pages of a checkpoint: those that it brings, and those of its forebears."""
-        streams = [slot.stream for slot in writes.slots]
-        parts = {
-            Spot(streams[part.slot], part.number): StoredPart(row.seq, part.digest, part.data)
-            for part in writes.parts
-        }
+    def _pages(self, row: CheckpointRow) -> Pages:
+        """All pages of a checkpoint: those that the commit brings, and those of its forebears."""
+        parts: dict[Spot, StoredPart] = {}
+        new = self.shelves.parts
         while missing := set(files_checkpoint.spots_of(row, parts)) - parts.keys():
-            parts |= self._stored(missing, row)
+            parts |= {spot: new[spot] for spot in missing & new.keys()}
+            parts |= self._stored(missing - new.keys(), row)
         return parts
 
     def _stored(self, spots: set[Spot], row: CheckpointRow) -> Pages:
         """Pages from the files of this thread, as few of them as possible."""
         found: dict[Spot, StoredPart] = {}
-        for seq in self._holders(row, spots):
-            assert self._before is not None
-            try:
-                pages = self.store.opened(self._before, seq).pages
-            except CheckpointIntegrityError:
-                continue
-            for spot in spots - found.keys() & pages.keys():
-                if part_digest(pages[spot].data) == pages[spot].digest:
-                    found[spot] = pages[spot]
+        for seq in self._holders(row, spots) if spots else ():
+            found |= self._copies(seq, spots - found.keys())
             if len(found) == len(spots):
-                return found
-        raise CheckpointIntegrityError(
-            f"{len(spots) - len(found)} pages that {row.label} takes over are damaged or lost.",
-            hint="Restore an older checkpoint and go on from there.",
-        )
+                break
+        if len(found) < len(spots):
+            raise CheckpointIntegrityError(
+                f"{len(spots) - len(found)} pages that {row.label} takes over are damaged or lost.",
+                hint="Restore an older checkpoint and go on from there.",
+            )
+        return found
+
+    def _copies(self, seq: int, spots: set[Spot]) -> Iterator[tuple[Spot, StoredPart]]:
+        """What the file of a checkpoint has of some pages, and has right."""
+        assert self._before is not None, "only a thread has files"
+        try:
+            held = self.store.opened(self._before, seq)
+        except CheckpointIntegrityError:
+            return
+        for spot in spots & held.pages.keys():
+            part = held.pages[spot]
+            if held.checked or part_digest(part.data) == part.digest:
+                yield spot, part
 
     def _holders(self, row: CheckpointRow, spots: set[Spot]) -> Iterator[int]:
         """Checkpoints that may have what a new one takes over, the likely ones first."""
@@ -222,19 +240,12 @@ class FileWriter(FileTables, MemoryWriter):
                 name: tuple(getattr(self.shelves, name).get(key, {}).values()) for name in ROWS
             },
             streams=_numbered(before.streams, writes),
-            large=self._large(before, writes, removed),
+            large=_large(before, writes, removed),
             items=self._shelf_versions(before, writes, key),
             changes=self._version + bool(_shelves(writes)),
             orphans=self._orphans(before, key, removed),
             removed=tuple(removed),
         )
-
-    def _large(self, before: ThreadFile, writes: Writes, removed: list[int]) -> dict[bytes, Large]:
-        found = {d: at for d, at in before.large.items() if at.seq not in removed}
-        for (_, digest), spot in self.shelves.large.items():
-            if spot in self.shelves.parts and writes.checkpoint is not None:
-                found[digest] = Large(spot, writes.checkpoint.seq)
-        return found
 
     def _shelf_versions(self, before: ThreadFile, writes: Writes, key: int) -> dict[str, int]:
         changed = _shelves(writes)
@@ -252,25 +263,47 @@ class FileWriter(FileTables, MemoryWriter):
         return found
 
 
+def _new(writes: Writes) -> Iterator[Brought]:
+    """The checkpoints that a commit adds."""
+    if writes.checkpoint is not None:
+        yield Brought(writes.checkpoint, writes.slots, writes.parts)
+    yield from writes.brought
+
+
 def _key(writes: Writes) -> int:
     """The thread that is written to."""
     found = (
         *(writes.thread, writes.wiped, writes.lane, writes.run, writes.move, writes.tag),
         *(writes.untagged, writes.checkpoint, *writes.branches, *writes.removed),
-        *(*writes.items, *writes.dropped),
+        *(*writes.items, *writes.dropped, *writes.rows),
     )
     return next(row.thread for row in found if row is not None)
 
 
 def _shelves(writes: Writes) -> list[str]:
     """The shelves whose items change."""
-    return sorted({item.shelf for item in (*writes.items, *writes.dropped)})
+    rows = (*writes.items, *writes.dropped, *writes.rows)
+    return sorted({row.shelf for row in rows if isinstance(row, ItemRow)})
+
+
+def _spots(given: Brought) -> Iterator[tuple[Spot, Part]]:
+    """The parts that come with a checkpoint, and where they go."""
+    for part in given.parts:
+        yield Spot(given.slots[part.slot].stream, part.number), part
 
 
 def _numbered(streams: Mapping[int, int], writes: Writes) -> dict[int, int]:
     """The highest number of every stream, after this commit's pages."""
     highest = dict(streams)
-    for part in writes.parts:
-        stream = writes.slots[part.slot].stream
-        highest[stream] = max(part.number, highest.get(stream, 0))
+    for spot, _ in chain.from_iterable(map(_spots, _new(writes))):
+        highest[spot.stream] = max(spot.number, highest.get(spot.stream, 0))
     return highest
+
+
+def _large(before: ThreadFile, writes: Writes, removed: list[int]) -> dict[bytes, Large]:
+    """Where large pages are, as long as the checkpoint is there that brought them."""
+    found = {digest: at for digest, at in before.large.items() if at.seq not in removed}
+    for given in _new(writes):
+        large = ((spot, part) for spot, part in _spots(given) if len(part.data) >= SLICE)
+        found |= {part.digest: Large(spot, given.row.seq) for spot, part in large}
+    return found

@@ -1,0 +1,227 @@
+"""Damage to plain files: every answer is what was saved, or an error of ours; whoever edits a state
+is told so; and what one file lost, the others do not miss.
+"""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich_store import build, open_store, questions
+from test_bit_flips import LATER, Store, silent_wrongs
+
+from lastgood import BlockingClient, CheckpointIntegrityError, CheckpointNotFoundError
+
+MESSAGES = [{"role": "user", "content": f"message {number} " * 12} for number in range(60)]
+
+
+@pytest.fixture
+def rich(place: Path) -> Store:
+    path = place / "rich"
+    made = build(path)
+    client = open_store(path, LATER)
+    answers = {name: ask(client) for name, ask in questions(made)}
+    shutil.copytree(path, place / "whole")
+    return Store(path, {}, b"", made, answers)
+
+
+def flipped(data: bytes, rng: random.Random) -> bytes:
+    place = rng.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
+
+
+DAMAGES: dict[str, Callable[[bytes, random.Random], bytes | None]] = {
+    "a flipped bit": flipped,
+    "an end that is missing": lambda data, rng: data[: rng.randrange(len(data))],
+    "zeros": lambda data, _: bytes(len(data)),
+    "nothing in it": lambda data, _: b"",
+    "another file": lambda data, _: b'{"lastgood": 1}',
+    "no file": lambda data, _: None,
+}
+TIMES = {"a flipped bit": 40}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_no_damage_goes_unseen(
+    damage: str, rich: Store, rng: random.Random, times: Callable[[int], int]
+) -> None:
+    failures = []
+    files = sorted(path.relative_to(rich.path) for path in rich.path.rglob("*.json"))
+    for _ in range(times(TIMES.get(damage, 15))):
+        shutil.rmtree(rich.path)
+        shutil.copytree(rich.path.with_name("whole"), rich.path)
+        path = rich.path / rng.choice(files)
+        changed = DAMAGES[damage](path.read_bytes(), rng)
+        if changed is None:
+            path.unlink()
+        else:
+            path.write_bytes(changed)
+        failures += [f"{path.name}: {wrong:.200}" for wrong in list(silent_wrongs(rich))[:1]]
+    assert failures == []
+
+
+@pytest.fixture
+def client(place: Path) -> BlockingClient:
+    """Three checkpoints of one thread, each longer than the one before, and another thread."""
+    made = BlockingClient.files(place / "store")
+    for number in range(3):
+        state = {"messages": MESSAGES[: 50 + number], "n": number, "tags": {"a", "b"}}
+        made.save("a", execution_state=state, session_id="s", metadata={"by": "me"})
+    made.save("a", execution_state={"n": 1}, session_id="other")
+    return made
+
+
+def file_of(client: BlockingClient, ref: str) -> Path:
+    [found] = Path(client._direct._core.backend.directory).rglob(
+        f"*-{client.resolve(ref).checkpoint_id}.json"
+    )
+    return found
+
+
+def edit(path: Path, change: Callable[[Any], None]) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document, indent=1))
+
+
+def _state(key: str, value: Any) -> Callable[[Any], None]:
+    return lambda document: document["state"].__setitem__(key, value)
+
+
+EDITS: dict[str, Callable[[Any], None]] = {
+    "a small value": _state("n", 7),
+    "a message": lambda document: document["state"]["messages"][3].update(content="no"),
+    "a message less": lambda document: document["state"]["messages"].pop(),
+    "a message more": lambda document: document["state"]["messages"].append("more"),
+    "a type": lambda document: document["state"]["tags"].update({"$lg": "tuple"}),
+    "a key more": _state("extra", 1),
+    "a key less": lambda document: document["state"].pop("n"),
+    "metadata": lambda document: document["checkpoint"].update(metadata={"by": "you"}),
+    "the agent": lambda document: document.update(agent="b"),
+    "the thread": lambda document: document.update(thread="other"),
+    "the time": lambda document: document["checkpoint"].update(created_at="2020-01-01T00:00:00Z"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_file_is_noticed_and_hurts_itself_alone(
+    name: str, client: BlockingClient
+) -> None:
+    """The other checkpoints have all of the state themselves."""
+    ids = [client.resolve(f"s@{seq}").checkpoint_id for seq in (1, 2, 3)]
+    states = [client.restore(id).state for id in ids]
+    edit(file_of(client, "s@2"), EDITS[name])
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    with pytest.raises(CheckpointIntegrityError):
+        reader.restore(ids[1])
+    assert [reader.restore(id).state for id in (ids[0], ids[2])] == [states[0], states[2]]
+    report = reader.verify(data=True)
+    assert {ref for problem in report.problems for ref in problem.checkpoints} == {"s@2"}
+    assert reader.verify("other", data=True).clean
+    saved = reader.save("a", execution_state={"goes": "on"}, session_id="s")
+    assert reader.restore(saved).parent_id == ids[2]
+
+
+def test_another_layout_is_no_damage(client: BlockingClient) -> None:
+    """Whoever formats the files anew changes nothing."""
+    path = file_of(client, "s@2")
+    state = client.restore("s@2").state
+    for indent in (None, 4):
+        path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+        reader = BlockingClient.files(client._direct._core.backend.directory)
+        assert reader.restore("s@2").state == state
+        assert reader.verify(data=True).clean
+
+
+def test_a_directory_that_was_copied_or_renamed_is_told(client: BlockingClient) -> None:
+    place = file_of(client, "s@1").parent
+    shutil.copytree(place, place.with_name("copy"))
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    with pytest.raises(CheckpointIntegrityError, match="belongs into another directory"):
+        reader.latest(agent_id="a", session_id="copy")
+    assert {info.thread_id: info.status for info in reader.threads()} == {
+        "s": "idle",
+        "other": "idle",
+        "copy": "damaged",
+    }
+    assert reader.latest(agent_id="a", session_id="s").seq == 3
+    with pytest.raises(CheckpointIntegrityError):
+        reader.save("a", execution_state={}, session_id="copy")
+
+
+def test_a_file_under_the_name_of_another_is_told(client: BlockingClient) -> None:
+    first, second = file_of(client, "s@1"), file_of(client, "s@2")
+    second.write_bytes(first.read_bytes())
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    with pytest.raises(CheckpointIntegrityError):
+        reader.restore("s@2")
+    assert reader.restore("s@1").state["n"] == 0
+
+
+@pytest.mark.parametrize("file", ["thread.json", "lastgood.json"])
+def test_a_lost_file_of_the_store_or_of_a_thread_is_no_empty_answer(
+    file: str, client: BlockingClient
+) -> None:
+    root = Path(client._direct._core.backend.directory)
+    [path] = [path for path in root.rglob(file) if path.parent.name in ("s", root.name)]
+    path.unlink()
+    reader = BlockingClient.files(root)
+    with pytest.raises(CheckpointIntegrityError, match="missing"):
+        reader.save("a", execution_state={}, session_id="s" if file == "thread.json" else "new")
+    if file == "thread.json":
+        with pytest.raises(CheckpointIntegrityError, match="missing"):
+            reader.latest(agent_id="a", session_id="s")
+        assert {info.thread_id: info.status for info in reader.threads()}["s"] == "damaged"
+        assert reader.verify().exit_code == 2
+
+
+def test_leftovers_of_a_save_that_never_was_are_ignored_and_swept(client: BlockingClient) -> None:
+    path = file_of(client, "s@3")
+    stray = path.with_name(path.name.replace("00000003", "00000004"))
+    shutil.copy(path, stray)
+    half = path.with_name(f".{path.name}.tmp")
+    half.write_text("{")
+    note = path.with_name("README")
+    note.write_text("mine")
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    assert [header.seq for header in reader.log("s")] == [3, 2, 1]
+    assert reader.verify(data=True).clean
+    reader.save("a", execution_state={"n": 4}, session_id="s")
+    assert [header.seq for header in reader.log("s")] == [4, 3, 2, 1]
+    assert not stray.exists()
+    assert not half.exists()
+    assert note.exists(), "what is not ours stays"
+
+
+def test_files_that_a_deleted_thread_left_are_told_and_swept(client: BlockingClient) -> None:
+    path = file_of(client, "s@3")
+    kept = path.read_bytes()
+    client.delete("s")
+    path.write_bytes(kept)
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    with pytest.raises(CheckpointNotFoundError):
+        reader.restore("s@3")
+    report = reader.verify()
+    assert [problem.kind for problem in report.problems] == ["orphan"]
+    assert report.exit_code == 1
+    reader.save("a", execution_state={"n": 4}, session_id="s")
+    assert [header.seq for header in reader.log("s")] == [1]
+    assert reader.verify(data=True).clean
+    assert not path.exists()
+
+
+def test_a_store_that_may_only_be_read(client: BlockingClient) -> None:
+    if not os.geteuid():
+        pytest.skip("root may write everywhere")
+    root = Path(client._direct._core.backend.directory)
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    try:
+        assert BlockingClient.files(root).latest(agent_id="a", session_id="s").seq == 3
+    finally:
+        for path in (root, *root.rglob("*")):
+            path.chmod(0o700 if path.is_dir() else 0o600)
