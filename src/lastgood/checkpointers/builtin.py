@@ -123,7 +123,7 @@ def _source(dsn: str | None, pool: Any) -> Any:
     return pool
 
 
-def _pool_size(config: Mapping[str, Any] | None) -> dict[str, int]:
+def _pool_size(config: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a pool is to have; connections are made when they are needed, so there is no minimum."""
     unknown = sorted(set(config or {}) - set(POOL_OPTIONS))
     if unknown:
