@@ -20,6 +20,7 @@ from lastgood.checkpointers import (
     SqliteCheckpointer,
     ThreadInfo,
 )
+from lastgood.checkpointers.builtin import redis_address
 from lastgood.messages import spoken
 
 CONFIG = {"thread_id": "t"}
@@ -83,6 +84,23 @@ class TestPostgresArguments:
             )
             assert made.client.url.startswith("postgresql://")
             assert "secret" not in made.client.url
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "redis://localhost:6379/0",
+            "redis://ann:s%2Fcret@cache:6380/3",
+            "rediss://:secret@cache:6380/0",
+            "unix:///run/redis.sock?db=2",
+        ],
+    )
+    def test_a_cache_of_yours_is_found_by_its_address(self, address: str) -> None:
+        from redis import Redis
+        from redis.asyncio import ConnectionPool
+
+        for owner in (Redis.from_url(address), ConnectionPool.from_url(address)):
+            assert redis_address(owner) == address
+        assert redis_address(None) is None
 
     def test_a_missing_driver_is_told_with_the_command(self) -> None:
         printed = run_script(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack
+from urllib.parse import quote
 
 from lastgood import arguments
 from lastgood.checkpointers.base import StateT
@@ -56,8 +57,9 @@ class PgCheckpointer(ClientCheckpointer[StateT]):
     """Threads in PostgreSQL, for any number of machines.
 
     Takes a connection string, or a pool of psycopg 3 that you own; `pool_config` has the `max_size`
-    of the pool that is made otherwise. Ids of all types are kept as text, so `id_type` and
-    `user_id_type` change nothing.
+    of the pool that is made otherwise. With a Redis, given by its address, its client or its pool,
+    states that were read are kept there for `cache_ttl` seconds. Ids of all types are kept as text,
+    so `id_type` and `user_id_type` change nothing.
     """
 
     def __init__(
@@ -65,6 +67,9 @@ class PgCheckpointer(ClientCheckpointer[StateT]):
         postgres_dsn: str | None = None,
         pg_pool: Any = None,
         pool_config: Mapping[str, Any] | None = None,
+        redis_url: str | None = None,
+        redis: Any = None,
+        redis_pool: Any = None,
         *,
         cache_ttl: float = DAY,
         schema: str = "lastgood",
@@ -75,9 +80,31 @@ class PgCheckpointer(ClientCheckpointer[StateT]):
     ) -> None:
         for name, value in (("id_type", id_type), ("user_id_type", user_id_type)):
             arguments.one_of(value, ("string", "int", "bigint"), name)
-        size = _pool_size(pool_config)
-        client = Client.postgres(_source(postgres_dsn, pg_pool), schema=schema, **size, **options)
-        super().__init__(client, cache_ttl=cache_ttl, enforce_user_isolation=enforce_user_isolation)
+        how: dict[str, Any] = {**_pool_size(pool_config), **options}
+        cache = redis_url or redis_address(redis if redis_pool is None else redis_pool)
+        if cache is not None:
+            how |= {"cache": cache, "cache_ttl": cache_ttl}
+        super().__init__(
+            Client.postgres(_source(postgres_dsn, pg_pool), schema=schema, **how),
+            cache_ttl=cache_ttl,
+            enforce_user_isolation=enforce_user_isolation,
+        )
+
+
+def redis_address(owner: Any) -> str | None:
+    """The address behind a client or a pool of redis-py; None for none."""
+    if owner is None:
+        return None
+    pool = getattr(owner, "connection_pool", owner)
+    about = pool.connection_kwargs
+    names = [quote(about.get(name) or "", safe="") for name in ("username", "password")]
+    login = f"{':'.join(names)}@" if any(names) else ""
+    database = about.get("db") or 0
+    if about.get("path"):
+        return f"unix://{login}{about['path']}?db={database}"
+    scheme = "rediss" if "SSL" in pool.connection_class.__name__ else "redis"
+    place = f"{about.get('host', 'localhost')}:{about.get('port', 6379)}"
+    return f"{scheme}://{login}{place}/{database}"
 
 
 def _source(dsn: str | None, pool: Any) -> Any:
@@ -96,7 +123,7 @@ def _source(dsn: str | None, pool: Any) -> Any:
     return pool
 
 
-def _pool_size(config: Mapping[str, Any] | None) -> dict[str, int]:
+def _pool_size(config: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a pool is to have; connections are made when they are needed, so there is no minimum."""
     unknown = sorted(set(config or {}) - set(POOL_OPTIONS))
     if unknown:
