@@ -7,7 +7,7 @@ ValueError whose text names the option and the fix.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from lastgood import refs
@@ -197,6 +197,16 @@ def instant(value: datetime | None, what: str) -> int | None:
     if value is not None and not isinstance(value, datetime):
         raise TypeError(f"{what} must be a datetime, not {type(value).__name__}")
     return None if value is None else micros(value)
+
+
+def whole_seconds(value: float | timedelta) -> int:
+    """How long a cache keeps what it has: a second at least."""
+    length = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(length, bool) or not isinstance(length, int | float):
+        raise TypeError(f"cache_ttl must be a number or a timedelta, not {type(value).__name__}")
+    if not 1 <= length < 3e9:
+        raise ValueError(f"cache_ttl must be at least a second, not {value!r}.")
+    return int(length)
 
 
 def made_by_factory(core: object, expected: type, client: type) -> None:

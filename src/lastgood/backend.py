@@ -302,6 +302,13 @@ class Backend(ABC):
     async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:
         """What each of these threads takes, by key; reads no data of parts."""
 
+    async def forget(self, thread: int) -> bool:  # noqa: ARG002
+        """Drop copies of a thread's parts that are kept elsewhere; False if there can be none.
+
+        - Then the next read is of the store itself: for who doubts what was read.
+        """
+        return False
+
     @abstractmethod
     async def close(self) -> None:
         """Let go of connections; the next call opens again."""

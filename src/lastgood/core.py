@@ -261,7 +261,7 @@ class Core:
         known = self.cache.get(row.id)
         if known is not None and known.tree.hash == row.root:
             return known
-        found = await self.fetch(row, near)
+        found = await self._sure(row, near)
         if found.tree.hash != row.root:
             raise CheckpointIntegrityError(
                 f"checkpoint {row.label}: the stored state differs from the one that was saved.",
@@ -270,18 +270,29 @@ class Core:
         self.cache.put(row.id, found)
         return found
 
+    async def _sure(self, row: CheckpointRow, near: Stored | None) -> Stored:
+        """The tree of a checkpoint; where a copy of it is damaged, from the store itself."""
+        try:
+            found = await self.fetch(row, near)
+        except CheckpointIntegrityError:
+            found = None
+        if found is not None and found.tree.hash == row.root:
+            return found
+        forgotten = await self.backend.forget(row.thread)
+        return found if found is not None and not forgotten else await self.fetch(row)
+
     async def fetch(self, row: CheckpointRow, near: Stored | None = None) -> Stored:
         """The tree of a checkpoint as it is stored, not verified."""
-        sketch = await self.sketch(row)
+        sketch = await self.sketch(row, checked=False)
         return sketch._replace(tree=await self._fill(sketch.tree, row, sketch.slots, near))
 
-    async def sketch(self, row: CheckpointRow) -> Stored:
+    async def sketch(self, row: CheckpointRow, *, checked: bool = True) -> Stored:
         """The tree of a checkpoint without its pages: small, and not verified by its hash."""
         slots = read_slots(row.slots)
         node, is_skeleton = manifest.read(row.manifest)
         if not is_skeleton:
             return Stored(node, slots)
-        skeleton = await self._fill(node, row, slots)
+        skeleton = await self._fill(node, row, slots, checked=checked)
         assert isinstance(skeleton, tree.Sequence)
         return Stored(manifest.read_skeleton(skeleton), slots, skeleton)
 
@@ -291,13 +302,15 @@ class Core:
         row: CheckpointRow,
         slots: tuple[manifest.Slot, ...],
         near: Stored | None = None,
+        *,
+        checked: bool = False,
     ) -> Node:
         filling = Filling(node, slots, near)
         wanted = [
             Extents(row.thread, Spot(slots[slot].stream, first), length, row.seq)
             for slot, first, length, _ in filling.wanted()
         ]
-        found = await self.backend.parts(wanted) if wanted else []
+        found = await self.backend.parts(wanted, checked=checked) if wanted else []
         for extent, pages in zip(wanted, found, strict=True):
             if len(pages) != extent.length:
                 raise await self.lost(row, extent, extent.length - len(pages))

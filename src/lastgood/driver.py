@@ -17,7 +17,8 @@ Cancelling an async caller never undoes a commit under way: the worker goes on, 
 to take the outcome as unknown.
 
 A native backend (PostgreSQL, Redis) has a wire of each colour. Which one an operation takes is told
-by who drives it: `is_blocking` is true below a trampoline, in its thread, until it ends.
+by who drives it: `is_blocking` is true below a trampoline, in its thread, until it ends, and in a
+worker.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _COLOUR = _Colour()
 
 
 def is_blocking() -> bool:
-    """Whether the code that asks runs below a trampoline: then it must not suspend."""
+    """Whether the code that asks runs below a trampoline or in a worker: it must not suspend."""
     return _COLOUR.blocking
 
 
@@ -292,6 +293,7 @@ class Worker:
 
 
 def _serve(inbox: SimpleQueue[list[_Job] | None]) -> None:
+    _COLOUR.blocking = True
     while True:
         sent = [inbox.get()]
         try:

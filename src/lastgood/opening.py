@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 from lastgood import arguments, registry
@@ -101,15 +102,20 @@ class Opener:
         *,
         schema: str = "lastgood",
         pool_size: int = 20,
+        cache: str | None = None,
+        cache_ttl: float | timedelta = 86400,
         **options: Unpack[ClientOptions],
     ) -> Self:
         """A store in PostgreSQL.
 
         `source` is a connection string, or a pool or connection of psycopg 3 that you own. Tables
-        are made at the first use, in a schema of their own.
+        are made at the first use, in a schema of their own. `cache` is the address of a Redis or
+        Valkey that keeps copies of what was restored, for `cache_ttl` seconds at most.
         """
         check_name(schema, "schema")
         backend = registry.make("postgresql", source=source, schema=schema, pool_size=pool_size)
+        if cache is not None:
+            backend = registry.behind_cache(backend, cache, arguments.whole_seconds(cache_ttl))
         return cls.on(backend, **options)
 
     @classmethod

@@ -82,22 +82,38 @@ BACKENDS: dict[str, Entry] = {
 _SECRET_LOGIN = re.compile(r"(://[^:/?#@]*):.*@")
 _SECRET_OPTION = re.compile(r"([?&])(\w*password)=[^&]*")
 ALIASES = {"postgres": "postgresql"}
-TITLES = {"postgres": "PostgreSQL"}
+CACHES = ("redis://", "rediss://", "unix://")
+TITLES = {"postgres": "PostgreSQL", "redis": "Redis"}
 
 
 def make(scheme: str, **arguments: Any) -> Backend:
     """A backend by its scheme."""
     entry = BACKENDS[scheme]
+    backend: Backend = getattr(_loaded(entry.module, entry.extra), entry.name)(**arguments)
+    return backend
+
+
+def behind_cache(record: Backend, url: str, ttl: int) -> Backend:
+    """A backend whose parts are also kept in a cache, by the address of that."""
+    if not url.startswith(CACHES):
+        raise ValueError(
+            f"cache={shown(url)!r} is not the address of a cache. Use redis://, rediss:// or unix://, "
+            "for example redis://localhost:6379"
+        )
+    cache = _loaded("lastgood.backends.redis_cache", "redis").RedisCache(url, ttl=ttl)
+    backend: Backend = _loaded("lastgood.backends.cached", "").CachedBackend(record, cache)
+    return backend
+
+
+def _loaded(module: str, extra: str) -> Any:
     try:
-        module = import_module(entry.module)
+        return import_module(module)
     except ModuleNotFoundError as error:
-        if not entry.extra or str(error.name).startswith("lastgood"):
+        if not extra or str(error.name).startswith("lastgood"):
             raise
         raise ImportError(
-            f'{TITLES[entry.extra]} support is not installed: pip install "lastgood[{entry.extra}]"'
+            f'{TITLES[extra]} support is not installed: pip install "lastgood[{extra}]"'
         ) from error
-    backend: Backend = getattr(module, entry.name)(**arguments)
-    return backend
 
 
 def shown(url: str) -> str:

@@ -41,6 +41,7 @@ class ThreadSurvey:
 
     async def steps(self) -> AsyncIterator[int]:
         """All of it."""
+        await self._core.backend.forget(self.rows.key)
         yield await self._outlined()
         async for weight in self._checkpoints():
             yield weight

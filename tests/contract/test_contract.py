@@ -1,4 +1,4 @@
-"""The contract: every case on every registered backend in both colours, by enumeration."""
+"""The contract: every case on every backend and variant in both colours, by enumeration."""
 
 from pathlib import Path
 
@@ -6,11 +6,14 @@ import pytest
 
 from lastgood.registry import BACKENDS
 from lastgood.testing import Case, contract_cases, contract_params, harness_for, run_case
+from lastgood.testing.harnesses import VARIANTS
 from lastgood.testing.store import Colour
 from lastgood.testing.suite import contract_schemes
 
 
-@pytest.mark.parametrize(("scheme", "colour", "case"), contract_params(contract_schemes()))
+@pytest.mark.parametrize(
+    ("scheme", "colour", "case"), contract_params([*contract_schemes(), *VARIANTS])
+)
 def test_contract(scheme: str, colour: Colour, case: Case, tmp_path: Path) -> None:
     run_case(case, harness_for(scheme, tmp_path), colour)
 

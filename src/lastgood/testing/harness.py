@@ -59,6 +59,8 @@ class BackendHarness:
     scheme = ""
     server: str | None = None
     """The kind of server that the data is on, of `servers.VARIABLES`; None for no server."""
+    also: tuple[str, ...] = ()
+    """Other servers that it needs."""
     turns_clock = False
     """Whether the backend reads `self.time`; if not, cases sleep."""
     address: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lastgood.testing.cached_harness import CachedHarness
 from lastgood.testing.files_harness import FilesHarness
 from lastgood.testing.harness import BackendHarness, MemoryHarness, SqliteHarness
 from lastgood.testing.postgres_harness import PostgresHarness
@@ -15,10 +16,15 @@ HARNESSES: dict[str, type[BackendHarness]] = {
     "files": FilesHarness,
 }
 
+VARIANTS: dict[str, type[BackendHarness]] = {
+    "cached": CachedHarness,
+}
+"""Other servers that a registered backend has to work on."""
+
 
 def harness_class(scheme: str) -> type[BackendHarness]:
-    """The class of the harness of a registered backend."""
-    return HARNESSES.get(scheme, BackendHarness)
+    """The class of the harness of a registered backend, or of a variant."""
+    return {**HARNESSES, **VARIANTS}.get(scheme, BackendHarness)
 
 
 def harness_for(scheme: str, directory: Path) -> BackendHarness:

@@ -124,8 +124,8 @@ def _marks(case: Case) -> list[pytest.MarkDecorator]:
 
 def server_marks(scheme: str) -> list[pytest.MarkDecorator]:
     """What marks a test on a backend that is on a server."""
-    server = harness_class(scheme).server
-    return [pytest.mark.server(server)] if server else []
+    harness = harness_class(scheme)
+    return [pytest.mark.server(harness.server, *harness.also)] if harness.server else []
 
 
 def run_case(case: Case, harness: BackendHarness, colour: Colour) -> None:
