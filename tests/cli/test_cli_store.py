@@ -45,6 +45,15 @@ def test_the_table_above_is_complete() -> None:
     assert {command.name for command in COMMANDS} == {a[0] for a in WITH_A_STORE} | others
 
 
+@pytest.mark.parametrize("store", ["plain", "files:plain"])
+def test_a_directory_of_plain_files_is_a_store(store: str, empty: Path, lastgood: Run) -> None:
+    BlockingClient.files(empty / "plain").save("a", execution_state={"n": 1}, session_id="o-42")
+    assert "o-42" in lastgood("threads", "--store", store).out
+    shown = json.loads(lastgood("show", "o-42@1", "--json", "--store", store).out)
+    assert shown["state"] == {"n": 1}
+    assert lastgood("verify", "--data", "--store", store).code == 0
+
+
 def test_every_command_speaks_json() -> None:
     silent = {name for name, sub in commands(parser()).items() if "--json" not in sub.format_help()}
     assert silent == {"completion", "demo"}

@@ -23,7 +23,7 @@ from lastgood.backends.memory_shelves import StoredPart
 from lastgood.backends.memory_writes import MemoryWriter
 from lastgood.backends.tables import met, taken
 from lastgood.commits import NOTHING, Brought, Taken, Writes
-from lastgood.errors import CheckpointIntegrityError, StorageError
+from lastgood.errors import CheckpointIntegrityError, SerializationError, StorageError
 from lastgood.manifest import Part, Spot, part_digest
 from lastgood.pages import SLICE
 from lastgood.rows import CheckpointRow, ItemRow, ThreadRow, fields_of, sealed, unsealed
@@ -180,7 +180,14 @@ class FileWriter(FileTables, MemoryWriter):
         thread = unsealed(ThreadRow, self.shelves.threads[row.thread])
         names = Names(thread.name, lanes[row.lane])
         data = files_checkpoint.file_of(names, row, columns, parts)
-        self._opened[path] = Opened(names, columns, parts, len(data), checked=True)
+        found = files_checkpoint.opened(data, str(path))
+        if (found.columns, found.pages) != (columns, parts):
+            raise SerializationError(
+                "the state holds bytes that are not the codec's own: as text they would not come"
+                " back. Keep ormsgpack's Ext and Fragment out of it.",
+                path="state",
+            )
+        self._opened[path] = found._replace(checked=True)
         return path, data
 
     def _pages(self, row: CheckpointRow) -> Pages:

@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from lastgood import BlockingClient
+from lastgood.backends.files_names import STORE
 from lastgood.cli.command import ABSENT, Refusal
 from lastgood.registry import BACKENDS, scheme_of, shown
 
@@ -59,7 +60,9 @@ def json_option(parser: ArgumentParser) -> None:
 
 def address(options: Namespace) -> str:
     """The path or address that the options or the environment give."""
-    return getattr(options, "store", None) or os.environ.get(VARIABLE) or DEFAULT
+    found = getattr(options, "store", None) or os.environ.get(VARIABLE) or DEFAULT
+    is_directory = not _is_url(found) and (Path(found) / STORE).is_file()
+    return f"files:{found}" if is_directory else found
 
 
 def file_of(address: str) -> Path | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from json.encoder import encode_basestring
@@ -28,6 +29,7 @@ WIDTH = 100
 LEVELS = 12
 """So deep, values are broken into lines."""
 
+_NAN = struct.pack(">d", math.nan)
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _TAG, _BODY = "$lg", "v"
 _TAGS = {number: kind.tag for number, kind in KINDS.items()} | {
@@ -162,7 +164,13 @@ def _is_special(item: object) -> bool:
 
 
 def _spell_float(value: float) -> _Spelled:
-    return (value if math.isfinite(value) else _tagged("float", repr(value))), ()
+    return (value if math.isfinite(value) else _tagged("float", _special_float(value))), ()
+
+
+def _special_float(value: float) -> str:
+    """What JSON has no word for; of a NaN that is not the usual one, its bits too."""
+    bits = struct.pack(">d", value)
+    return repr(value) if math.isinf(value) or bits == _NAN else f"nan {bits.hex()}"
 
 
 def _spell_token(token: _Token) -> _Spelled:
@@ -220,9 +228,11 @@ def _read_tagged(found: dict[str, Any]) -> object:
 
 
 def _read_float(body: str) -> float:
-    if body not in {"nan", "inf", "-inf"}:
+    word, _, bits = body.partition(" ")
+    value = float(struct.unpack(">d", bytes.fromhex(bits))[0]) if bits else float(word)
+    if math.isfinite(value) or _special_float(value) != body:
         raise damaged(f"{body!r} needs no tag")
-    return float(body)
+    return value
 
 
 def _bytes(body: str) -> bytes:

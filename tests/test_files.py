@@ -1,0 +1,305 @@
+"""Plain files: what is in them, what they are called, and that they give back what went in."""
+
+from __future__ import annotations
+
+import difflib
+import fcntl
+import json
+import random
+from collections import OrderedDict, deque
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lastgood import (
+    BlockingClient,
+    Client,
+    IncompatibleCheckpointError,
+    SerializationError,
+    TransientStorageError,
+    manifest,
+)
+from lastgood.backends import files_disk
+from lastgood.backends.files_checkpoint import Names, file_of, opened
+from lastgood.backends.files_names import directory_of, place_of
+from lastgood.backends.memory_shelves import StoredPart
+from lastgood.codec import Codec, text
+from lastgood.manifest import Spot
+from lastgood.pages import SLICE
+from lastgood.rows import CheckpointRow, pack_slots, sealed
+from lastgood.splitting import split
+from lastgood.tree import Node
+
+CODEC = Codec()
+NAMES = Names("a thread", "an agent")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def client_in(place: Path) -> BlockingClient:
+    return BlockingClient.files(place / "store", durability="relaxed")
+
+
+def files_in(place: Path) -> list[Path]:
+    return sorted(place.rglob("0*.json"))
+
+
+# what is in a file
+
+
+def row_of(state: object) -> tuple[CheckpointRow, dict[Spot, StoredPart]]:
+    """The row and the pages of a state, as a commit makes them."""
+    tree = split(CODEC.encoder(), state)
+    assert isinstance(tree, Node)
+    plan = manifest.plan(tree)
+    slots = tuple(slot._replace(stream=number) for number, slot in enumerate(plan.slots, 7))
+    pages = {
+        Spot(slots[part.slot].stream, part.number): StoredPart(5, part.digest, part.data)
+        for part in plan.parts
+    }
+    row = CheckpointRow(
+        *(1, 5, b"i" * 16, 1, "main", b"p" * 16, b"d" * 16, 0, b"", 4, "step", "custom"),
+        *(1_700_000_000_000_000, 2.5, None, CODEC.pack({"c": 1}), b"", None, None, None, b""),
+        *(tree.hash, b"D" * 16, tree.size, plan.manifest, pack_slots(slots)),
+    )
+    return row, pages
+
+
+def check_exact(state: object) -> None:
+    row, pages = row_of(state)
+    data = file_of(NAMES, row, sealed(row), pages)
+    found = opened(data, "here")
+    assert found.columns == sealed(row)
+    assert found.pages == pages
+    assert found.names == NAMES
+    assert json.loads(data)["state"] == json.loads(CODEC.dumps_text(state))
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.dictionaries(st.text(), VALUES), st.integers(0, 60))
+def test_any_state_comes_back_exactly(state: dict[str, Any], repeat: int) -> None:
+    """Small, and so often repeated that it is stored as pages."""
+    check_exact(state)
+    check_exact({"many": [state] * repeat, "one": state})
+
+
+LARGE: dict[str, Any] = {
+    "a list": [f"message {n} " * 20 for n in range(200)],
+    "a tuple": tuple(range(5000)),
+    "a set": set(range(3000)),
+    "a deque": deque(range(3000), maxlen=4000),
+    "a dict": {f"key {n}": n for n in range(2000)},
+    "other keys": {n: str(n) for n in range(2000)},
+    "an ordered dict": OrderedDict((f"key {n}", [n]) for n in range(2000)),
+    "a text": "ä" * 100_000,
+    "bytes": random.Random(0).randbytes(200_000),
+    "a bytearray": bytearray(range(256)) * 500,
+    "half a surrogate pair": "\ud800" * 50_000,
+    "a large number": 1 << 80_000,
+    "huge elements": [["x" * SLICE, "y" * 2 * SLICE], "small", {"z": "z" * SLICE}],
+    "huge values": {f"key {n}": [f"{n}" * SLICE] for n in range(70)},
+    "the same image twice": [b"i" * SLICE, "between", b"i" * SLICE],
+    "a wide mapping": {f"key {n} {'k' * 60}": [f"value {n} " * 20] * 30 for n in range(60)},
+    "deep": {"a": {"b": {"c": {"d": ["e" * 100] * 100, "f": {"g": list(range(2000))}}}}},
+    "dollars": {"$lg": "tuple", "$$": [{"$lg": 1, "v": "w" * 200}] * 100},
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_state_comes_back_exactly(name: str) -> None:
+    check_exact({name: LARGE[name], "n": 1})
+
+
+def test_a_manifest_that_is_stored_as_pages_comes_back_exactly() -> None:
+    state = {f"key {n} {'k' * 60}": {f"inner {m}": "v" * 90 for m in range(60)} for n in range(60)}
+    row, _ = row_of(state)
+    assert manifest.read(row.manifest)[1], "it is one"
+    check_exact(state)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.text(), VALUES))
+def test_lines_say_the_same_as_one_line(state: dict[str, Any]) -> None:
+    spelled = text.spell(CODEC.pack(state))
+    assert json.loads(text.lines(spelled)) == json.loads(text.compact(spelled))
+    assert text.to_binary(text.lines(spelled)) == CODEC.pack(state)
+
+
+def test_a_step_is_a_small_difference(place: Path) -> None:
+    client = client_in(place)
+    with client.run("s", initial={"messages": [], "plan": {"goal": "g" * 200, "n": 0}}) as run:
+        for number in range(40):
+            run.state["messages"].append({"role": "user", "content": f"message {number} " * 20})
+        run.save()
+        run.state["messages"].append({"role": "user", "content": "one more"})
+        run.save()
+    old, new = (path.read_text().splitlines() for path in files_in(place)[-2:])
+    changed = [line for line in difflib.ndiff(old, new) if line[0] in "+-"]
+    assert sum("message" in line or "content" in line for line in changed) == 1
+    assert len(changed) < 40
+
+
+def test_times_ids_and_values_are_readable(place: Path) -> None:
+    client = client_in(place)
+    saved = client.save(
+        "planner",
+        session_id="order 42",
+        execution_state={"pair": (1, 2), "when": None},
+        metadata={"by": "me"},
+        context={"tools": ["search"]},
+        step_name="plan",
+    )
+    document = json.loads(files_in(place)[0].read_text())
+    row = document["checkpoint"]
+    assert (document["thread"], document["agent"]) == ("order 42", "planner")
+    assert (row["id"], row["step_name"]) == (saved, "plan")
+    assert (row["metadata"], row["context"]) == ({"by": "me"}, {"tools": ["search"]})
+    assert row["created_at"] == client.restore(saved).created_at.isoformat(timespec="microseconds")
+    assert document["state"] == {"pair": {"$lg": "tuple", "v": [1, 2]}, "when": None}
+
+
+def test_what_would_not_come_back_is_not_written(place: Path) -> None:
+    """A number that the codec would spell in another way gets into a state as ready bytes only."""
+    client = client_in(place)
+    client.save("a", execution_state={"n": 1}, session_id="s")
+    with pytest.raises(SerializationError, match="would not come back"):
+        client.save("a", execution_state={"n": ormsgpack.Fragment(b"\xcd\x00\x01")}, session_id="s")
+    assert [header.seq for header in client.log("s")] == [1]
+    assert len(files_in(place)) == 1
+    assert client.verify(data=True).clean
+
+
+# names
+
+THREADS = (
+    *("plain", "Plain", "PLAIN", "order-42", "order_42", "order 42", "a.b", ".hidden", "..", "."),
+    *("../escape", "../../etc/passwd", "/absolute", "a/b", "a\\b", "con", "CON", "nul.txt", "a."),
+    *("ä", "a\u0308", "日本", "x" * 255, "x" * 254 + "y", "-", "~", "a~b", "thread.json", "%2e%2e"),
+)
+
+
+def test_no_thread_leaves_the_directory_or_meets_another(place: Path) -> None:
+    client = client_in(place)
+    saves = {
+        name: client.save("a", execution_state={"n": name}, session_id=name) for name in THREADS
+    }
+    reader = client_in(place)
+    for name, saved in saves.items():
+        assert reader.restore(saved).state == {"n": name}
+        assert reader.latest(agent_id="a", session_id=name).checkpoint_id == saved
+    assert {info.thread_id for info in reader.threads(limit=100)} == set(THREADS)
+    made = {path.parent for path in files_in(place)}
+    assert len({str(path).casefold() for path in made}) == len(THREADS)
+    assert {path.parent for path in made} == {place / "store/threads/default"}
+    assert all(len(path.name) <= 100 and path.name.isascii() for path in made)
+    assert {path.name for path in place.iterdir()} == {"store"}
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_two_names_are_two_directories(one: str, other: str) -> None:
+    names = [directory_of(name.encode("utf-8", "replace").decode()) for name in (one, other)]
+    if one.encode("utf-8", "replace") != other.encode("utf-8", "replace"):
+        assert names[0].casefold() != names[1].casefold()
+    assert all("/" not in name and not name.startswith(".") for name in names)
+
+
+def test_only_names_of_ours_are_checkpoints() -> None:
+    id = "01a1e2b3-f3a4-74ec-bc3d-9ad4d16075ae"
+    found = place_of(f"00000012-{id}.json")
+    assert found is not None
+    assert (found.seq, found.file) == (12, f"00000012-{id}.json")
+    for name in (
+        "thread.json",
+        f"12-{id}.json",
+        f".00000012-{id}.json.tmp",
+        f"00000012-{id}.json~",
+    ):
+        assert place_of(name) is None
+
+
+# the store
+
+
+def test_looking_makes_nothing(place: Path) -> None:
+    client = client_in(place)
+    assert list(client.threads()) == []
+    assert client.latest(agent_id="a", session_id="s") is None
+    assert client.delete("s") is False
+    assert client.verify(data=True).clean
+    assert client.stats().threads == 0
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("colour", [Client, BlockingClient])
+def test_addresses(colour: Any, place: Path) -> None:
+    for made, directory in (
+        (colour.files(), "./lastgood"),
+        (colour.files(place / "here"), str(place / "here")),
+        (colour.open("files:rel/dir"), "rel/dir"),
+        (colour.open(f"files:{place}/a%20b"), f"{place}/a b"),
+        (colour.open("files:x", durability="relaxed"), "x"),
+    ):
+        assert made.url == f"files:{directory}"
+    assert made.durability == "relaxed"
+    assert colour.files("x").durability == "strict"
+    for url in ("files:x?mode=ro", "files:x#y"):
+        with pytest.raises(ValueError, match="files:DIR"):
+            colour.open(url)
+    with pytest.raises(ValueError, match="no name"):
+        colour.files("")
+
+
+def test_another_format_is_refused(place: Path) -> None:
+    client_in(place).save("a", execution_state={}, session_id="s")
+    path = place / "store/lastgood.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(IncompatibleCheckpointError, match="Upgrade"):
+        client_in(place).save("a", execution_state={}, session_id="new")
+
+
+def test_a_lock_that_is_never_given_back_is_told(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it holds up its own thread only; readers do not ask for it."""
+    monkeypatch.setattr(files_disk, "PATIENCE", 0.2)
+    client = client_in(place)
+    client.save("a", execution_state={"n": 1}, session_id="s")
+    with (place / "store/threads/default/s/.lock").open("rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(TransientStorageError, match="locked by somebody else"):
+            client.save("a", execution_state={"n": 2}, session_id="s")
+        client.save("a", execution_state={"n": 3}, session_id="other")
+        assert client.latest(agent_id="a", session_id="s").state == {"n": 1}
+    client.save("a", execution_state={"n": 4}, session_id="s")
+    assert [header.seq for header in client.log("s")] == [2, 1]
+
+
+def test_checkpoints_are_the_same_as_in_other_stores(place: Path) -> None:
+    """Checksums and digests do not depend on the store: a thread goes there and back."""
+    source = BlockingClient.sqlite(place / "source.db")
+    for number in range(4):
+        state = {"messages": [f"message {n} " * 20 for n in range(50 + number)], "n": number}
+        source.save("a", execution_state=state, session_id="s")
+    files, back = client_in(place), BlockingClient.memory()
+    source.copy_to(files)
+    files.copy_to(back)
+    for header in source.log("s"):
+        found = [each.restore(header.checkpoint_id) for each in (source, files, back)]
+        assert len({(c.checksum, c.digest, c.seq) for c in found}) == 1
+        assert found[0].state == found[1].state == found[2].state
