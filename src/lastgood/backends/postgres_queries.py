@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from lastgood.backend import ItemListing, Listing, Sort
+from lastgood.backend import Extents, ItemListing, Listing, Sort
 from lastgood.backends.postgres_rows import columns, cut, to_bytes
 from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.queries import (
@@ -260,6 +260,23 @@ class Questions:
         place = [to_bytes(value) if isinstance(value, str) else value for value in after]
         values = [to_bytes(query.tenant), *place, listing.limit, shift]
         return Statement(text, values, lambda rows: _pages(rows, newest=listing.newest))
+
+
+def parts(schema: str, ranges: Sequence[Extents]) -> tuple[str, list[object]]:
+    """The parts of all ranges in one statement: (which range, stream, number, digest, data)."""
+    text = (
+        "SELECT u.i, u.stream, p.number, p.digest, p.data FROM"
+        " unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])"
+        " WITH ORDINALITY u(thread, stream, low, high, i),"
+        f" LATERAL (SELECT number, digest, data FROM {schema}.part WHERE thread = u.thread"
+        " AND stream = u.stream AND number BETWEEN u.low AND u.high ORDER BY number) p"
+        " ORDER BY u.i, p.number"
+    )
+    bounds = [
+        (each.thread, each.first.stream, each.first.number, each.first.number + each.length - 1)
+        for each in ranges
+    ]
+    return text, [list(column) for column in zip(*bounds, strict=True)] or [[], [], [], []]
 
 
 _ORDERS: dict[Sort, tuple[str, str]] = {
