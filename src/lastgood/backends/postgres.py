@@ -34,12 +34,14 @@ from lastgood.backends.queries import Answers, Query
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.backends.remote_clock import ticks
-from lastgood.errors import StorageError
+from lastgood.errors import StorageError, TransientStorageError
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
 from lastgood.rows import LIVE
 
 POOL = 20
+MOMENTS = 64
+"""So often it is asked again, in a transaction of the application that is not of one moment."""
 _STEPS: dict[Kind, int] = {"thread": 16, "stream": 64}
 """How far each sequence goes at a time."""
 _BATCH = 64
@@ -64,7 +66,7 @@ class PostgresBackend(RemoteBackend):
         self._pools = pools_for(source, pool_size)
         self.schema = schema
         self.url = self._pools.label
-        self.remembers = self._pools.commits
+        self.alone = self._pools.commits
         self._at = postgres_schema.quoted(schema)
         self._questions = Questions(self._at)
         self._ready = False
@@ -131,12 +133,29 @@ class PostgresBackend(RemoteBackend):
 
     async def ask(self, queries: Sequence[Query]) -> Answers:
         made = [self._questions.statement(query, self._shift()) for query in queries]
-        found = await self._send([(each.text, each.values) for each in made])
+        statements: list[Sql] = [(each.text, each.values) for each in made]
+        found = await (self._send(statements) if self.alone else self._joined(queries, statements))
         clock = found[0][0][0]
         answers = {}
         for query, statement, rows in zip(queries, made, found, strict=True):
             answers[query] = statement.parse([row[1:] for row in rows if row[1] is not None])
         return Answers(clock, answers)
+
+    async def _joined(self, queries: Sequence[Query], statements: list[Sql]) -> list[Rows]:
+        """Answers of one moment inside of a transaction of the application.
+
+        There every statement may see another moment. Threads that have the same versions before
+        and after were not changed in between.
+        """
+        versions = self._questions.versions(queries)
+        for _ in range(MOMENTS):
+            before, *found, after = await self._send([versions, *statements, versions])
+            if before == after:
+                return found
+        raise TransientStorageError(
+            f"{self.url}: others write so often that no moment between two of their saves was met.",
+            hint="Read outside of the transaction, or in one that is REPEATABLE READ.",
+        )
 
     async def apply(self, change: Change) -> Outcome:
         try:

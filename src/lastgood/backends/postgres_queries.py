@@ -85,6 +85,17 @@ class Questions:
         timed = f"SELECT {CLOCK}, x.* FROM (VALUES (1)) o LEFT JOIN LATERAL ({text}) x ON true"
         return Statement(timed, values, parse)
 
+    def versions(self, queries: Sequence[Query]) -> tuple[str, list[object]]:
+        """At which versions the threads are that some queries are about."""
+        places = {place for query in queries if (place := getattr(query, "place", None))}
+        text = (
+            f"SELECT t.thread, t.version, t.seal FROM {self._at}.thread t, unnest(%s::bytea[],"
+            " %s::bytea[]) u(tenant, name) WHERE t.tenant = u.tenant AND t.name = u.name"
+            " ORDER BY t.thread"
+        )
+        tenants, names = [p.tenant for p in places], [p.name for p in places]
+        return text, [[to_bytes(each) for each in column] for column in (tenants, names)]
+
     def _made(self, query: Query, shift: int) -> Statement:  # noqa: PLR0911
         match query:
             case AskLine():

@@ -88,8 +88,9 @@ class RemoteBackend(Backend, forking.Forkable):
     """A store on a server."""
 
     blocking = False
-    remembers = True
-    """Whether what was written is true from then on: not where others may still undo it."""
+    alone = True
+    """Whether every operation is a transaction of its own: what was written in one of somebody
+    else may still be undone."""
 
     def __init__(self, shift: Callable[[], int]) -> None:
         self.failpoint: Failpoint = no_failpoint
@@ -129,7 +130,7 @@ class RemoteBackend(Backend, forking.Forkable):
         found, version = await self._read(
             scope.tenant, _of_scope(scope), lambda rows: (rows.look(scope), rows.version(place))
         )
-        if self.remembers:
+        if self.alone:
             self._memory.saw(place, version, found)
         return found
 
@@ -250,7 +251,7 @@ class RemoteBackend(Backend, forking.Forkable):
             await attempt.tries.again(error)
             return "unknown"
         finally:
-            if outcome == "done" and self.remembers:
+            if outcome == "done" and self.alone:
                 self._memory.note(decision)
             elif outcome != "stream":
                 self._memory.forget(attempt.place)
