@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from lastgood.driver import Operation, begin_anew_in_children, run_blocking
 
@@ -41,13 +41,18 @@ class Pulse:
             self._beats.pop(id(run), None)
             self._end_if_idle()
 
-    def due(self) -> list[Callable[[], Operation[None]]]:
-        """The heartbeats of runs that are still there."""
+    def due(self) -> Iterator[Callable[[], Operation[None]]]:
+        """The heartbeats of runs that are still there when their turn comes.
+
+        On a server each takes a while, and a run may be left meanwhile.
+        """
         with self._lock:
             found = {key: beat() for key, beat in self._beats.items()}
             self._beats = {key: self._beats[key] for key, beat in found.items() if beat}
             self._end_if_idle()
-        return [beat for beat in found.values() if beat]
+        for key, beat in found.items():
+            if beat is not None and key in self._beats:
+                yield beat
 
     def _end_if_idle(self) -> None:
         if not self._beats and self._wake is not None:

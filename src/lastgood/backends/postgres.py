@@ -19,22 +19,33 @@ from lastgood.backend import (
     Section,
     Sheet,
 )
-from lastgood.backends import postgres_changes, postgres_schema, postgres_surveys
+from lastgood.backends import (
+    postgres_changes,
+    postgres_queries,
+    postgres_schema,
+    postgres_surveys,
+)
 from lastgood.backends.postgres_connections import PATIENT_SECONDS
 from lastgood.backends.postgres_given import pools_for
-from lastgood.backends.postgres_queries import Questions
+from lastgood.backends.postgres_queries import CLOCK, Questions
 from lastgood.backends.postgres_rows import to_bytes
 from lastgood.backends.postgres_wire import Rows, Session, Sql, send, session
 from lastgood.backends.queries import Answers, Query
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries
 from lastgood.backends.remote_changes import Change, Kind
-from lastgood.errors import StorageError
+from lastgood.backends.remote_clock import ticks
+from lastgood.errors import StorageError, TransientStorageError
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
 from lastgood.rows import LIVE
 
 POOL = 20
-_STEPS = {"thread": 16, "stream": 64}
+MOMENTS = 64
+"""So often it is asked again, in a transaction of the application that is not of one moment."""
+_STEPS: dict[Kind, int] = {"thread": 16, "stream": 64}
+"""How far each sequence goes at a time."""
+_BATCH = 64
+"""So many numbers at least are reserved at a time."""
 _TAKEN: dict[str, Outcome] = {"part_place": "stream", "checkpoint_id": "id", "thread_pkey": "moved"}
 
 
@@ -55,6 +66,7 @@ class PostgresBackend(RemoteBackend):
         self._pools = pools_for(source, pool_size)
         self.schema = schema
         self.url = self._pools.label
+        self.alone = self._pools.commits
         self._at = postgres_schema.quoted(schema)
         self._questions = Questions(self._at)
         self._ready = False
@@ -110,8 +122,10 @@ class PostgresBackend(RemoteBackend):
 
     async def _look_at_server(self, run: Session) -> None:
         names = ("fsync", "full_page_writes", "synchronous_commit")
-        text = "SELECT " + ", ".join(f"current_setting('{name}')" for name in names)
-        ((fsync, pages, commit),) = await run.execute(text)
+        settings = ", ".join(f"current_setting('{name}')" for name in names)
+        asked_at = ticks()
+        ((clock, fsync, pages, commit),) = await run.execute(f"SELECT {CLOCK}, {settings}")
+        self._clock.seen(clock, asked_at)
         kept = fsync == pages == "on" and commit != "off"
         self.durability = "strict" if kept else "window" if fsync == "on" else "cache"
 
@@ -119,12 +133,29 @@ class PostgresBackend(RemoteBackend):
 
     async def ask(self, queries: Sequence[Query]) -> Answers:
         made = [self._questions.statement(query, self._shift()) for query in queries]
-        found = await self._send([(each.text, each.values) for each in made])
+        statements: list[Sql] = [(each.text, each.values) for each in made]
+        found = await (self._send(statements) if self.alone else self._joined(queries, statements))
         clock = found[0][0][0]
         answers = {}
         for query, statement, rows in zip(queries, made, found, strict=True):
             answers[query] = statement.parse([row[1:] for row in rows if row[1] is not None])
         return Answers(clock, answers)
+
+    async def _joined(self, queries: Sequence[Query], statements: list[Sql]) -> list[Rows]:
+        """Answers of one moment inside of a transaction of the application.
+
+        There every statement may see another moment. Threads that have the same versions before
+        and after were not changed in between.
+        """
+        versions = self._questions.versions(queries)
+        for _ in range(MOMENTS):
+            before, *found, after = await self._send([versions, *statements, versions])
+            if before == after:
+                return found
+        raise TransientStorageError(
+            f"{self.url}: others write so often that no moment between two of their saves was met.",
+            hint="Read outside of the transaction, or in one that is REPEATABLE READ.",
+        )
 
     async def apply(self, change: Change) -> Outcome:
         try:
@@ -139,28 +170,32 @@ class PostgresBackend(RemoteBackend):
         return "done" if found[0][0][0] else "moved"
 
     async def reserve(self, kind: Kind, count: int) -> Sequence[int]:
-        step = _STEPS[kind]
-        text = f"SELECT nextval('{self._at}.{kind}_key') FROM generate_series(1, %s)"
-        (found,) = await self._send([(text, (-(-count // step),))])
-        return [number for (first,) in found for number in range(first, first + step)]
+        """Of both kinds at once: whoever needs one is about to need the other."""
+        sizes = {each: _BATCH + (count if each == kind else 0) for each in _STEPS}
+        text = " UNION ALL ".join(
+            f"SELECT '{each}', nextval('{self._at}.{each}_key') FROM generate_series(1, %s)"
+            for each in _STEPS
+        )
+        batches = [-(-sizes[each] // step) for each, step in _STEPS.items()]
+        (found,) = await self._send([(text, batches)])
+        numbers: dict[str, list[int]] = {each: [] for each in _STEPS}
+        for each, first in found:
+            numbers[each] += range(first, first + _STEPS[each])
+        (other,) = _STEPS.keys() - {kind}
+        with self._lock:
+            self._supply[other] += numbers[other]
+        return numbers[kind]
 
     # the rest of the interface
 
     async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
-        found = await self._rows([self._range(extent) for extent in ranges])
+        found: list[list[bytes]] = [[] for _ in ranges]
+        (rows,) = await self._rows([postgres_queries.parts(self._at, ranges)])
         if checked:
-            for extent, rows in zip(ranges, found, strict=True):
-                stream = extent.first.stream
-                check_parts((Spot(stream, number), digest, data) for number, digest, data in rows)
-        return [[data for *_, data in rows] for rows in found]
-
-    def _range(self, extent: Extents) -> Sql:
-        stream, first = extent.first
-        text = (
-            f"SELECT number, digest, data FROM {self._at}.part"
-            " WHERE thread = %s AND stream = %s AND number BETWEEN %s AND %s ORDER BY number"
-        )
-        return text, (extent.thread, stream, first, first + extent.length - 1)
+            check_parts((Spot(stream, n), digest, data) for _, stream, n, digest, data in rows)
+        for index, *_, data in rows:
+            found[index - 1].append(data)
+        return found
 
     async def census(self, tenant: str) -> Census:
         text = (

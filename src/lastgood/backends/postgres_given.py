@@ -11,7 +11,7 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection
 from psycopg.pq import TransactionStatus
@@ -20,7 +20,9 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from lastgood.backends.postgres_address import parsed, shown
 from lastgood.backends.postgres_pools import OwnPools, Pools
 from lastgood.driver import Turnstile
+from lastgood.errors import BackendConnectionError
 
+C = TypeVar("C", Connection[Any], AsyncConnection[Any])
 _OTHER = (
     "this client stands on {have}, which {colour} callers cannot use. Give it {want}, or a DSN."
 )
@@ -84,7 +86,7 @@ class GivenConnection(_Given):
         if not isinstance(self._connection, Connection):
             have = {"have": "an async connection", "colour": "blocking", "want": "a Connection"}
             raise TypeError(_OTHER.format(**have))
-        with self._turn.held(), _autocommitting(self._connection):
+        with self._turn.held(), _autocommitting(self._open(self._connection)):
             yield self._connection
 
     @asynccontextmanager
@@ -97,8 +99,17 @@ class GivenConnection(_Given):
             }
             raise TypeError(_OTHER.format(**have))
         turn = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with turn, _autocommitting_native(self._connection):
+        async with turn, _autocommitting_native(self._open(self._connection)):
             yield self._connection
+
+    def _open(self, connection: C) -> C:
+        """Nobody but the application can open it again."""
+        if connection.closed:
+            raise BackendConnectionError(
+                f"{self.label}: the connection that this client was given is closed.",
+                hint="Give it an open one, or a pool, or a connection string.",
+            )
+        return connection
 
 
 def in_transaction(connection: Connection[Any] | AsyncConnection[Any]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from lastgood.backend import ItemListing, Listing, Sort
+from lastgood.backend import Extents, ItemListing, Listing, Sort
 from lastgood.backends.postgres_rows import columns, cut, to_bytes
 from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.queries import (
@@ -85,6 +85,17 @@ class Questions:
         text, values, parse = self._made(query, shift)
         timed = f"SELECT {CLOCK}, x.* FROM (VALUES (1)) o LEFT JOIN LATERAL ({text}) x ON true"
         return Statement(timed, values, parse)
+
+    def versions(self, queries: Sequence[Query]) -> tuple[str, list[object]]:
+        """At which versions the threads are that some queries are about."""
+        places = {place for query in queries if (place := getattr(query, "place", None))}
+        text = (
+            f"SELECT t.thread, t.version, t.seal FROM {self._at}.thread t, unnest(%s::bytea[],"
+            " %s::bytea[]) u(tenant, name) WHERE t.tenant = u.tenant AND t.name = u.name"
+            " ORDER BY t.thread"
+        )
+        tenants, names = [p.tenant for p in places], [p.name for p in places]
+        return text, [[to_bytes(each) for each in column] for column in (tenants, names)]
 
     def _made(self, query: Query, shift: int) -> Statement:  # noqa: PLR0911
         match query:
@@ -263,6 +274,23 @@ class Questions:
         place = [to_bytes(value) if isinstance(value, str) else value for value in after]
         values = [to_bytes(query.tenant), *place, listing.limit, shift]
         return Statement(text, values, lambda rows: _pages(rows, newest=listing.newest))
+
+
+def parts(schema: str, ranges: Sequence[Extents]) -> tuple[str, list[object]]:
+    """The parts of all ranges in one statement: (which range, stream, number, digest, data)."""
+    text = (
+        "SELECT u.i, u.stream, p.number, p.digest, p.data FROM"
+        " unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])"
+        " WITH ORDINALITY u(thread, stream, low, high, i),"
+        f" LATERAL (SELECT number, digest, data FROM {schema}.part WHERE thread = u.thread"
+        " AND stream = u.stream AND number BETWEEN u.low AND u.high ORDER BY number) p"
+        " ORDER BY u.i, p.number"
+    )
+    bounds = [
+        (each.thread, each.first.stream, each.first.number, each.first.number + each.length - 1)
+        for each in ranges
+    ]
+    return text, [list(column) for column in zip(*bounds, strict=True)] or [[], [], [], []]
 
 
 _ORDERS: dict[Sort, tuple[str, str]] = {

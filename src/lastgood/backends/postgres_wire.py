@@ -64,8 +64,9 @@ def _allow(connection: Connection[Any] | AsyncConnection[Any], silence: float | 
 
 def _send(connection: Connection[Any], statements: Sequence[Sql]) -> list[Rows]:
     if in_transaction(connection):
-        with connection.transaction():
-            return [_rows(connection.execute(*each, **_PLAIN)) for each in statements]
+        with connection.transaction(), connection.pipeline():
+            cursors = [connection.execute(*each, **_PLAIN) for each in statements]
+        return [_rows(cursor) for cursor in cursors]
     if len(statements) == 1:
         return [_rows(connection.execute(*statements[0], **_PLAIN))]
     with connection.pipeline():
@@ -75,8 +76,9 @@ def _send(connection: Connection[Any], statements: Sequence[Sql]) -> list[Rows]:
 
 async def _send_native(connection: AsyncConnection[Any], statements: Sequence[Sql]) -> list[Rows]:
     if in_transaction(connection):
-        async with connection.transaction():
-            return [await _arows(await connection.execute(*s, **_PLAIN)) for s in statements]
+        async with connection.transaction(), connection.pipeline():
+            cursors = [await connection.execute(*each, **_PLAIN) for each in statements]
+        return [await _arows(cursor) for cursor in cursors]
     if len(statements) == 1:
         return [await _arows(await connection.execute(*statements[0], **_PLAIN))]
     async with connection.pipeline():

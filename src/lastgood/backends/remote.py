@@ -57,6 +57,7 @@ from lastgood.backends.queries import (
     ThreadName,
 )
 from lastgood.backends.remote_changes import Change, Decision, Exhausted, Kind, decide
+from lastgood.backends.remote_clock import ServerClock, ticks
 from lastgood.backends.remote_memory import Memory
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.turns import Turns
@@ -87,12 +88,15 @@ class RemoteBackend(Backend, forking.Forkable):
     """A store on a server."""
 
     blocking = False
+    alone = True
+    """Whether every operation is a transaction of its own: what was written in one of somebody
+    else may still be undone."""
 
     def __init__(self, shift: Callable[[], int]) -> None:
         self.failpoint: Failpoint = no_failpoint
         self._shift = shift
         """Microseconds that are added to the server's clock: tests turn it."""
-        self._skew: int | None = None
+        self._clock = ServerClock()
         self._begin()
         forking.watch(self)
 
@@ -122,7 +126,13 @@ class RemoteBackend(Backend, forking.Forkable):
     # reading
 
     async def look(self, scope: Scope) -> Found:
-        return await self._read(scope.tenant, _of_scope(scope), lambda rows: rows.look(scope))
+        place = ThreadName(scope.tenant, scope.thread)
+        found, version = await self._read(
+            scope.tenant, _of_scope(scope), lambda rows: (rows.look(scope), rows.version(place))
+        )
+        if self.alone:
+            self._memory.saw(place, version, found)
+        return found
 
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
         queries = [AskId(tenant, id) for id in dict.fromkeys(ids)]
@@ -192,9 +202,9 @@ class RemoteBackend(Backend, forking.Forkable):
 
     async def _asked(self, queries: Sequence[Query]) -> Answers:
         """The answers, with the clock that tests may turn."""
-        asked_at = _ticks()
+        asked_at = ticks()
         answers = await self.ask(queries)
-        self._skew = answers.clock - asked_at
+        self._clock.seen(answers.clock, asked_at)
         return answers._replace(clock=answers.clock + self._shift())
 
     # committing
@@ -241,7 +251,7 @@ class RemoteBackend(Backend, forking.Forkable):
             await attempt.tries.again(error)
             return "unknown"
         finally:
-            if outcome == "done":
+            if outcome == "done" and self.alone:
                 self._memory.note(decision)
             elif outcome != "stream":
                 self._memory.forget(attempt.place)
@@ -253,19 +263,24 @@ class RemoteBackend(Backend, forking.Forkable):
         intent, refused = attempt.intent, attempt.refused
         scope = intent.scope
         known = self._memory.line(scope)
-        if known is not None and self._skew is not None:
-            clock = Answers(_ticks() + self._skew + self._shift(), {})
+        while known is not None and (now := self._clock.now()) is not None:
+            clock = Answers(now + self._shift(), {})
             tables = RemoteTables(scope.tenant, clock, known[1])
             try:
                 decision = decide(tables, known[0], intent, refused, self._next)
+            except Exhausted as empty:
+                await attempt.tries.of(partial(self._supplied, empty))
             except Exception:  # what is remembered may be out of date: nobody is refused by it
-                decision = None
-            if decision is not None and decision.change is not None:
+                break
+            else:
+                if decision.change is None:
+                    break
                 return decision
         place = ThreadName(scope.tenant, scope.thread)
+        also = [AskLanes(place)] if self._memory.lacks_lane(scope) else []
         return await self._read(
             scope.tenant,
-            _of_scope(scope),
+            [*_of_scope(scope), *also],
             lambda rows: decide(rows, rows.version(place), intent, refused, self._next),
             attempt.tries,
         )
@@ -339,10 +354,6 @@ def _too_busy(place: ThreadName) -> TransientStorageError:
         f"thread {place.name!r} has so many writers that this one never got its turn.",
         hint="Let fewer writers share a thread, or try again.",
     )
-
-
-def _ticks() -> int:
-    return time.monotonic_ns() // 1000
 
 
 def _of_scope(scope: Scope) -> list[Query]:

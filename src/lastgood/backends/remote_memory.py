@@ -1,4 +1,4 @@
-"""What this process last wrote to threads on a server, so that the next save need not ask.
+"""What this process last wrote to threads on a server, or saw there: the next save need not ask.
 
 A commit names the version of the thread that it was decided on; the store refuses it if that is
 not the version any more. So what is remembered may be out of date without harm: then the commit is
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.remote_changes import Decision
 from lastgood.backends.tables import Line
-from lastgood.commits import Scope
+from lastgood.commits import Found, Scope
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow
 
 LIMIT = 1024
@@ -20,10 +20,11 @@ LIMIT = 1024
 
 
 class Remembered(NamedTuple):
-    """A thread as it was after the last commit of ours."""
+    """A thread as it was after the last commit of ours, or when we last looked."""
 
-    version: int
-    thread: ThreadRow
+    version: int | None
+    """None: there was none."""
+    thread: ThreadRow | None
     lanes: dict[str, LaneRow]
     heads: dict[tuple[int, str], tuple[BranchRow, CheckpointRow]]
 
@@ -34,10 +35,10 @@ class Memory:
     def __init__(self) -> None:
         self._threads: dict[ThreadName, Remembered] = {}
 
-    def line(self, scope: Scope) -> tuple[int, Line] | None:
+    def line(self, scope: Scope) -> tuple[int | None, Line] | None:
         """The version of a thread, and what a look would find, if that is known."""
         known = self._threads.get(ThreadName(scope.tenant, scope.thread))
-        if known is not None and scope.agent is None:
+        if known is not None and (scope.agent is None or known.thread is None):
             return known.version, Line(known.thread)
         lane = known.lanes.get(scope.agent or "") if known else None
         if known is None or lane is None:
@@ -45,9 +46,28 @@ class Memory:
         head = known.heads.get((lane.number, scope.branch or lane.current))
         return (known.version, Line(known.thread, lane, *head)) if head else None
 
+    def lacks_lane(self, scope: Scope) -> bool:
+        """Whether the thread is known, and an agent in it is about to begin."""
+        known = self._threads.get(ThreadName(scope.tenant, scope.thread))
+        return known is not None and scope.agent is not None and scope.agent not in known.lanes
+
     def forget(self, place: ThreadName) -> None:
         """The store has to be asked again."""
         self._threads.pop(place, None)
+
+    def saw(self, place: ThreadName, version: int | None, found: Found) -> None:
+        """Take over what a look has found, unless a commit of ours is newer."""
+        known = self._threads.get(place)
+        if known is not None and (known.version or 0) > (version or 0):
+            return
+        if known is None or known.version != version:
+            known = Remembered(version, found.thread, {}, {})
+        lane, branch, head = found.lane, found.branch, found.head
+        lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
+        heads = known.heads
+        if branch is not None and head is not None and head.id == branch.head:
+            heads = {**heads, (branch.lane, branch.name): (branch, head)}
+        self._put(place, Remembered(version, found.thread, lanes, heads))
 
     def note(self, decision: Decision) -> None:
         """Take over what a commit has made true."""
@@ -58,14 +78,23 @@ class Memory:
         if thread is None or change.removed or change.wiped:
             return
         version = 1 if change.version is None else change.version + 1
-        if known is None or known.version != change.version or known.thread.thread != change.key:
+        if known is None or known.version != change.version or not _same(known, change.key):
             known = Remembered(version, thread, {}, {})
         heads = dict(known.heads)
         for branch in writes.branches:
             heads.pop((branch.lane, branch.name), None)
             if writes.checkpoint is not None and branch.head == writes.checkpoint.id:
                 heads[branch.lane, branch.name] = branch, writes.checkpoint
+        lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
+        self._put(change.place, Remembered(version, thread, lanes, heads))
+
+    def _put(self, place: ThreadName, known: Remembered) -> None:
+        self._threads.pop(place, None)
         while len(self._threads) >= LIMIT:
             self._threads.pop(next(iter(self._threads)), None)
-        lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
-        self._threads[change.place] = Remembered(version, thread, lanes, heads)
+        self._threads[place] = known
+
+
+def _same(known: Remembered, key: int) -> bool:
+    """Whether it is the same life of the thread."""
+    return known.thread is not None and known.thread.thread == key

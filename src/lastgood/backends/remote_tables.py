@@ -62,7 +62,7 @@ ANCESTORS = 64
 """So many are asked for at a time."""
 
 T = TypeVar("T")
-_AGENT = LaneRow._fields.index("agent")
+_AGENT, _NUMBER = (LaneRow._fields.index(name) for name in ("agent", "number"))
 _THREAD, _SEQ, _ID = (CheckpointRow._fields.index(name) for name in ("thread", "seq", "id"))
 
 
@@ -161,6 +161,9 @@ class RemoteTables(Views):
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
         if thread not in self._places:
             return None  # it is about to be opened
+        lanes = self._answers.get(AskLanes(self._place(thread)))
+        if lanes is not None and all(columns[_NUMBER] != lane for columns in lanes):
+            return None  # so is its lane
         found = [b for b in self.branches(thread) if (b.lane, b.name) == (lane, name)]
         return found[0] if found else None
 

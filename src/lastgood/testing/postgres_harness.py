@@ -25,6 +25,7 @@ class PostgresHarness(BackendHarness):
         super().__init__(directory)
         self.schema = f"t_{uuid4().hex[:16]}"
         self._url = url
+        self.pool_size = 8
 
     @property
     def url(self) -> str:
@@ -36,7 +37,9 @@ class PostgresHarness(BackendHarness):
 
         mark = "&" if "?" in self.url else "?"
         self.address = f"{self.url}{mark}schema={self.schema}"
-        return PostgresBackend(self.url, schema=self.schema, pool_size=8, shift=self._shift)
+        return PostgresBackend(
+            self.url, schema=self.schema, pool_size=self.pool_size, shift=self._shift
+        )
 
     def _shift(self) -> int:
         """How far the clock of the case is ahead of the host's."""
