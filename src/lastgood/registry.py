@@ -97,8 +97,8 @@ def behind_cache(record: Backend, url: str, ttl: int) -> Backend:
     """A backend whose parts are also kept in a cache, by the address of that."""
     if not url.startswith(CACHES):
         raise ValueError(
-            f"cache={shown(url)!r} is not the address of a cache. Use redis://, rediss:// or unix://, "
-            "for example redis://localhost:6379"
+            f"cache={shown(url)!r} is not the address of a cache. Use redis://, rediss:// or "
+            "unix://, for example redis://localhost:6379"
         )
     cache = _loaded("lastgood.backends.redis_cache", "redis").RedisCache(url, ttl=ttl)
     backend: Backend = _loaded("lastgood.backends.cached", "").CachedBackend(record, cache)
