@@ -51,6 +51,7 @@ def test_a_state_type_can_be_declared(tmp_path: Path) -> None:
     found = declared.get_state(CONFIG)
     assert isinstance(found, Message)
     assert found.content == "hello"
+    assert SqliteCheckpointer[Any](path).get_state(CONFIG) == {"role": "user", "content": "hello"}
 
 
 class TestPostgresArguments:
@@ -128,6 +129,36 @@ class TestPostgresArguments:
             made.release()
             assert not pool.closed
         harness.close()
+
+
+@pytest.mark.server("postgres", "valkey")
+@pytest.mark.parametrize("given", ["redis_url", "redis", "redis_pool"])
+def test_states_are_cached_in_redis(
+    postgres_url: str, valkey_url: str, tmp_path: Path, given: str
+) -> None:
+    """What one process has read is there for the next; what was deleted is gone for both."""
+    from redis import ConnectionPool, Redis
+
+    from lastgood.testing.postgres_harness import PostgresHarness
+
+    harness, server = PostgresHarness(tmp_path), Redis.from_url(valkey_url)
+    made = {"redis_url": valkey_url, "redis": server, "redis_pool": server.connection_pool}
+    assert isinstance(made["redis_pool"], ConnectionPool)
+    state = {"texts": [f"text {number}" * 20 for number in range(500)]}
+    before = server.dbsize()
+    first, second = (
+        PgCheckpointer[Any](postgres_url, schema=harness.schema, **{given: made[given]})
+        for _ in range(2)
+    )
+    first.put_state(CONFIG, state)
+    assert second.get_state(CONFIG) == state
+    assert server.dbsize() > before
+    assert second.delete_thread(CONFIG)
+    assert first.get_state(CONFIG) is None
+    for each in (first, second):
+        each.release()
+    server.close()
+    harness.close()
 
 
 def test_a_thread_info_speaks_both_languages() -> None:

@@ -57,11 +57,15 @@ def schema(postgres_url: str, tmp_path: Path) -> Iterator[str]:
     harness.close()
 
 
-def test_postgres(postgres_url: str, schema: str) -> None:
+def test_postgres(postgres_url: str, valkey_url: str, schema: str) -> None:
     from lastgood.checkpointers import PgCheckpointer
 
     async def main() -> None:
-        checkpointer = PgCheckpointer(postgres_dsn=postgres_url, schema=schema)
+        checkpointer = PgCheckpointer(
+            postgres_dsn=postgres_url,
+            redis_url=valkey_url,  # optional
+            schema=schema,
+        )
 
         await checkpointer.asetup()  # creates tables if they don't exist
         app = graph.compile(checkpointer=checkpointer)

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args
 
 from lastgood.background import run_in_background
-from lastgood.checkpointers.classes import check_state_type
+from lastgood.checkpointers.classes import check_state_type, is_state_type
 from lastgood.checkpointers.config import Config
 from lastgood.messages import Message, with_metadata
 from lastgood.model import ThreadInfo
@@ -55,7 +55,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         if self._bound is not None:
             return self._bound
         declared = get_args(getattr(self, "__orig_class__", None))
-        return declared[0] if declared and isinstance(declared[0], type) else None
+        return declared[0] if declared and is_state_type(declared[0]) else None
 
     def bind_state_type(self, state_type: type) -> None:
         """Say which class states come back as; a graph does so when it is compiled.

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from lastgood.codec import Codec, Opaque
 from lastgood.errors import SerializationError
 
 
-def check_state_type(state_type: object) -> type:
-    """A class that states can have."""
-    if isinstance(state_type, type) and (
+def is_state_type(state_type: object) -> TypeGuard[type]:
+    """Whether states can have a class."""
+    return isinstance(state_type, type) and (
         issubclass(state_type, Mapping)
         or is_dataclass(state_type)
         or hasattr(state_type, "model_validate")
-    ):
+    )
+
+
+def check_state_type(state_type: object) -> type:
+    """A class that states can have."""
+    if is_state_type(state_type):
         return state_type
     raise TypeError(
         f"{state_type!r} cannot be the class of states. Bind a dataclass, a pydantic model or dict."
