@@ -194,7 +194,10 @@ class RemoteBackend(Backend, forking.Forkable):
         """The answers, with the clock that tests may turn."""
         asked_at = _ticks()
         answers = await self.ask(queries)
-        self._skew = answers.clock - asked_at
+        # The server looked at its clock between these two moments: a slow round trip must not make
+        # what is known of that clock worse.
+        low, high = answers.clock - _ticks(), answers.clock - asked_at
+        self._skew = high if self._skew is None else min(max(self._skew, low), high)
         return answers._replace(clock=answers.clock + self._shift())
 
     # committing
