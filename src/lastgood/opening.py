@@ -119,6 +119,30 @@ class Opener:
         return cls.on(backend, **options)
 
     @classmethod
+    def redis(
+        cls,
+        url: str = "redis://localhost:6379",
+        *,
+        prefix: str = "lastgood",
+        durability: Literal["strict"] | None = None,
+        pool_size: int = 20,
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """A store in Redis or Valkey, on one server or on a Cluster.
+
+        `url` is an address as redis-py takes it: `redis://`, `rediss://` or `unix://`. All keys
+        begin with the prefix. With `durability="strict"`, a server that may lose an acknowledged
+        save at power loss is refused; `client.durability` tells what it keeps.
+        """
+        check_name(prefix, "prefix")
+        if durability is not None:
+            arguments.one_of(durability, ("strict",), "durability")
+        backend = registry.make(
+            "redis", url=url, prefix=prefix, durability=durability, pool_size=pool_size
+        )
+        return cls.on(backend, **options)
+
+    @classmethod
     def null(cls, **options: Unpack[ClientOptions]) -> Self:
         """Keeps nothing: for stateless mode, behind the same interface."""
         return cls.on(registry.make("null"), **options)
@@ -134,7 +158,8 @@ class Opener:
         """A store by its address.
 
         `sqlite:///rel.db`, `sqlite:////abs.db`, `files:rel/dir`, `files:/abs/dir`, `memory:`,
-        `postgresql://user@host/db?schema=name`.
+        `postgresql://user@host/db?schema=name`, `redis://host:6379/0?prefix=name` (also `rediss://`
+        and `unix://`).
         """
         if durability is not None:
             arguments.one_of(durability, ("strict", "relaxed"), "durability")

@@ -57,6 +57,14 @@ def _directory(url: str) -> dict[str, Any]:
     return {"directory": unquote(rest)} if rest else {}
 
 
+def _redis(url: str) -> dict[str, Any]:
+    """An address as redis-py takes it, and `prefix` from its query, which is ours."""
+    address, _, rest = url.partition("?")
+    query = dict(parse_qsl(rest, keep_blank_values=True))
+    ours = {"prefix": query.pop("prefix")} if "prefix" in query else {}
+    return {"url": f"{address}?{urlencode(query)}" if query else address, **ours}
+
+
 def _nothing(_url: str) -> dict[str, Any]:
     return {}
 
@@ -74,6 +82,13 @@ BACKENDS: dict[str, Entry] = {
         options=("schema",),
         extra="postgres",
     ),
+    "redis": Entry(
+        "lastgood.backends.redis",
+        "RedisBackend",
+        _redis,
+        options=("durability", "prefix"),
+        extra="redis",
+    ),
     "null": Entry("lastgood.backends.null", "NullBackend", _nothing, contract=False),
 }
 
@@ -81,7 +96,7 @@ BACKENDS: dict[str, Entry] = {
 # A password may have any character in it, so it ends at the last @.
 _SECRET_LOGIN = re.compile(r"(://[^:/?#@]*):.*@")
 _SECRET_OPTION = re.compile(r"([?&])(\w*password)=[^&]*")
-ALIASES = {"postgres": "postgresql"}
+ALIASES = {"postgres": "postgresql", "rediss": "redis", "unix": "redis"}
 CACHES = ("redis://", "rediss://", "unix://")
 TITLES = {"postgres": "PostgreSQL", "redis": "Redis"}
 

@@ -28,12 +28,12 @@ from lastgood.backends import (
 from lastgood.backends.postgres_connections import PATIENT_SECONDS
 from lastgood.backends.postgres_given import pools_for
 from lastgood.backends.postgres_queries import CLOCK, Questions
-from lastgood.backends.postgres_rows import to_bytes
 from lastgood.backends.postgres_wire import Rows, Session, Sql, send, session
 from lastgood.backends.queries import Answers, Query
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.backends.remote_clock import ticks
+from lastgood.backends.remote_rows import to_bytes
 from lastgood.errors import StorageError, TransientStorageError
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from lastgood.backends.postgres_queries import CLOCK
-from lastgood.backends.postgres_rows import MARKS, stored, to_bytes
+from lastgood.backends.postgres_rows import MARKS
 from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.remote_changes import Change, PlacedPart
+from lastgood.backends.remote_rows import stored, to_bytes
 from lastgood.rows import (
     TABLES,
     BranchRow,

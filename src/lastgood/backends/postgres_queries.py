@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from lastgood.backend import Extents, ItemListing, Listing, Sort
-from lastgood.backends.postgres_rows import columns, cut, to_bytes
+from lastgood.backends.postgres_rows import cut
 from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.queries import (
     AskAncestors,
@@ -40,6 +40,7 @@ from lastgood.backends.queries import (
     Query,
     ThreadName,
 )
+from lastgood.backends.remote_rows import columns, to_bytes
 from lastgood.backends.tables import COUNTED
 from lastgood.backends.views import span
 from lastgood.rows import (

@@ -72,6 +72,11 @@ class Change(NamedTuple):
     """Whether everything of the thread goes, but for its row."""
 
     @property
+    def checkpoints(self) -> tuple[CheckpointRow, ...]:
+        """Those that are new."""
+        return self.brought if self.checkpoint is None else (self.checkpoint, *self.brought)
+
+    @property
     def large(self) -> list[PlacedPart]:
         """The parts that are to be found by their digest."""
         return [part for part in self.parts if len(part.data) >= SLICE]

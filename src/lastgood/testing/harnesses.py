@@ -8,16 +8,20 @@ from lastgood.testing.cached_harness import CachedHarness
 from lastgood.testing.files_harness import FilesHarness
 from lastgood.testing.harness import BackendHarness, MemoryHarness, SqliteHarness
 from lastgood.testing.postgres_harness import PostgresHarness
+from lastgood.testing.redis_harness import ClusterHarness, Redis62Harness, RedisHarness
 
 HARNESSES: dict[str, type[BackendHarness]] = {
     "sqlite": SqliteHarness,
     "memory": MemoryHarness,
     "postgresql": PostgresHarness,
     "files": FilesHarness,
+    "redis": RedisHarness,
 }
 
 VARIANTS: dict[str, type[BackendHarness]] = {
     "cached": CachedHarness,
+    "redis62": Redis62Harness,
+    "cluster": ClusterHarness,
 }
 """Other servers that a registered backend has to work on."""
 

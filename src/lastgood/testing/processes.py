@@ -267,6 +267,7 @@ async def one_refused_save_among_many(store: Store) -> None:
     """A refusal of any sort undoes only itself, also when commits are put together."""
     client = store.client()
     end = await save(client, "end", {}, step_index=(1 << 62) - 1)
+    await save(client, "s1", {})
     calls: list[Any] = [partial(save, client, f"s{n}", {"n": n}) for n in range(20)]
     calls.insert(5, lambda: save(client, "s1", {}, parent_id=end))
     calls.insert(12, lambda: driven(client, core_of(client).backend.commit(Explosive())))

@@ -1,0 +1,394 @@
+"""A store in Redis or Valkey, on one server or on a Cluster: fast, shared, and honest.
+
+Everything of a thread lies under one hash tag. A read is one script on one thread, of one moment; a
+commit is one script, which carries out a whole change or none of it. What leads across threads are
+hints. Both colours are native. See `redis_keys` for what is where, and `remote` for how commits
+meet other writers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from lastgood.backend import Census, Durability, Extents, Footprint, Section, Sheet
+from lastgood.backends import redis_changes, redis_durability, redis_queries, redis_surveys
+from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
+from lastgood.backends.redis_clients import Clients
+from lastgood.backends.redis_hints import Claim, Hints, Listed
+from lastgood.backends.redis_keys import Keys, part_field, tag_of
+from lastgood.backends.redis_queries import Question
+from lastgood.backends.redis_rows import StoredPart, unpacked, unpacked_part
+from lastgood.backends.redis_scripts import ASK, COMMIT
+from lastgood.backends.redis_wire import Command, Wire, Word
+from lastgood.backends.remote import Outcome, RemoteBackend, Tries
+from lastgood.backends.remote_changes import Change, Kind
+from lastgood.backends.surveys import of_tenant
+from lastgood.errors import CheckpointIntegrityError, IncompatibleCheckpointError
+from lastgood.manifest import Spot, check_parts
+from lastgood.reports import Problem
+from lastgood.rows import LIVE, ThreadRow, intact
+
+FORMAT = 1
+POOL = 20
+STAGING_SECONDS = 60
+"""How long parts that were sent before their commit are kept."""
+FETCHED = 1000
+"""So many parts of a range are asked for at a time."""
+_STEPS = {"thread": 16, "stream": 64}
+
+
+class RedisBackend(RemoteBackend):
+    """A store under one prefix of keys."""
+
+    durability: Durability = "unknown"
+
+    def __init__(
+        self,
+        url: str = "redis://localhost:6379",
+        *,
+        prefix: str = "lastgood",
+        durability: str | None = None,
+        pool_size: int = POOL,
+        shift: Callable[[], int] = lambda: 0,
+    ) -> None:
+        super().__init__(shift)
+        self._clients = Clients(url, pool_size)
+        self._wire = Wire(self._clients)
+        self._keys = Keys(prefix)
+        self._hints = Hints(self._wire, self._keys)
+        self._wanted = durability
+        self._ready = False
+        self.url = self._clients.label
+
+    # setting up
+
+    async def _open(self) -> None:
+        """See what kind of server this is, and that the store is of a format that we know."""
+        if not self._ready:
+            await self._turns.of("opening")(self._set_up)
+
+    async def _set_up(self) -> None:
+        if self._ready:
+            return  # while we waited
+        await self._wire.look()
+        self.durability = await redis_durability.level(self._wire)
+        if self._wanted is not None:
+            redis_durability.demand(self.durability, self.url)
+        seconds, micros = await self._wire.one("TIME")
+        made = int(seconds) * 1_000_000 + int(micros)
+        meta = self._keys.meta
+        await self._wire.one("HSETNX", meta, "created_at", made)
+        await self._wire.one("HSETNX", meta, "format", FORMAT)
+        found = int(await self._wire.one("HGET", meta, "format"))
+        if found > FORMAT:
+            raise IncompatibleCheckpointError(
+                f"{self.url} has format {found}; this version of Lastgood knows {FORMAT}.",
+                hint="Upgrade lastgood here too: the store was written by a newer version.",
+            )
+        self._ready = True
+
+    # asking
+
+    async def ask(self, queries: Sequence[Query]) -> Answers:
+        await self._open()
+        answers: dict[Query, Any] = dict.fromkeys(queries)
+        for query in queries:
+            if isinstance(query, AskThreads):
+                answers[query] = await self._page(query)
+        calls = await self._calls([each for each in queries if not isinstance(each, AskThreads)])
+        replies = await self._wire.send([call.command for call in calls], together=True)
+        if not replies:
+            replies = [await self._wire.one("TIME")]
+        for call, (_, _, *found) in zip(calls, replies, strict=False):
+            for (query, question), answer in zip(
+                call.asked, found or [None] * len(call.asked), strict=True
+            ):
+                answers[query] = question.parse(answer)
+                self._note(answers[query])
+        seconds, micros = replies[0][:2]
+        return Answers(int(seconds) * 1_000_000 + int(micros), answers)
+
+    def _note(self, answer: Any) -> None:
+        """Remember which key a thread has: parts are asked for by it."""
+        columns = getattr(answer, "thread", None)
+        if columns is None or self._hints.knows(columns[0]):
+            return
+        row = intact(ThreadRow, columns)
+        if row is not None:
+            self._hints.note(row.thread, tag_of(ThreadName(row.tenant, row.name)))
+
+    async def _calls(self, queries: Sequence[Query]) -> list[_Call]:
+        """The scripts to run, one for each thread. One server finds a checkpoint's by itself."""
+        calls: dict[object, _Call] = {}
+        opening: tuple[Word, ...]
+        by_id = [query for query in queries if isinstance(query, AskId)]
+        tags: dict[Query, str | None] = {}
+        if self._clients.cluster and by_id:
+            found = await self._hints.tags_of_ids([(each.tenant, each.id) for each in by_id])
+            tags = dict(zip(by_id, found, strict=True))
+        for query in queries:
+            asked = (query, redis_queries.question(query))
+            if isinstance(query, AskId) and not self._clients.cluster:
+                hint = self._keys.id_hint(query.tenant, query.id)
+                opening = (hint.key, self._shift(), hint.field, self._keys.stem)
+                calls[query] = _Call(opening, [asked])
+                continue
+            tag = tags[query] if isinstance(query, AskId) else tag_of(query.place)  # type: ignore[union-attr]
+            if tag is not None:
+                opening = (self._keys.thread(tag), self._shift(), b"", b"")
+                calls.setdefault(tag, _Call(opening, [])).asked.append(asked)
+        return list(calls.values())
+
+    async def _page(self, query: AskThreads) -> list[PageRows]:
+        """Threads of a list that are really there, until there are as many as were asked for."""
+        tenant, listing = query.tenant, query.listing
+        found: list[PageRows] = []
+        after = listing.after
+        while len(found) < listing.limit:
+            wanted = listing.limit - len(found)
+            listed = await self._hints.page(tenant, listing.sort, after, wanted)
+            if not listed:
+                break
+            after = listed[-1].place
+            found += await self._there(query, listed)
+        return found
+
+    async def _there(self, query: AskThreads, listed: Sequence[Listed]) -> list[PageRows]:
+        asked = Question("page", (int(query.listing.newest),), redis_queries.page)
+        replies = await self._asked_of([each.tag for each in listed], asked)
+        found, stale = [], []
+        for each, reply in zip(listed, replies, strict=True):
+            if reply is not None and reply[0] == b"%d" % each.key:
+                rows = redis_queries.page(reply)
+                row = intact(ThreadRow, rows.thread)
+                if row is None or row.state == LIVE:
+                    found.append(rows)
+                    self._hints.note(each.key, each.tag)
+                    continue
+            stale.append(each)
+        if stale:
+            await self._hints.unlist(query.tenant, query.listing.sort, stale)
+        return found
+
+    async def _asked_of(self, tags: Iterable[str], asked: Question) -> list[Any]:
+        """The same question to many threads."""
+        shift = self._shift()
+        calls = [ASK.call(self._keys.thread(t), shift, b"", b"", *asked.words) for t in tags]
+        return [found for _, _, found in await self._wire.send(calls)]
+
+    # committing
+
+    async def apply(self, change: Change) -> Outcome:
+        await self._open()
+        tag = tag_of(change.place)
+        gone = [row.id for row in change.removed]
+        if change.wiped:
+            gone = await self._wire.one("HKEYS", f"{self._keys.thread(tag)}:i")
+        while True:
+            outcome, *claimed = (await self._committed(change, tag)).split(b" ", 2)
+            if outcome == b"done":
+                await self._hints.settle(change, tag, gone)
+                return "done"
+            if outcome == b"unstaged" or (
+                outcome == b"id" and claimed and not await self._hints.disputed(change, *claimed)
+            ):
+                continue
+            if outcome == b"torn":
+                raise CheckpointIntegrityError(
+                    f"the row of thread {change.place.name!r} is missing, others of it are there.",
+                    hint="`lastgood verify` tells what is left; restore from a copy of the store.",
+                )
+            return _OUTCOMES[outcome]
+
+    async def _committed(self, change: Change, tag: str) -> bytes:
+        claims: list[Claim] = []
+        hints: list[Command] = []
+        if not self._clients.cluster:
+            claims, hints = self._hints.writes(change, tag)
+        elif (claimed := await self._hints.claim(change, tag)) != b"done":
+            return claimed
+        thread = self._keys.thread(tag)
+        staged = await self._staged(change, thread)
+        made = redis_changes.steps(change, thread, claims, hints, staged, self._shift())
+        outcome: bytes = await self._wire.one(*COMMIT.call(thread, *redis_changes.flat(made)))
+        return outcome
+
+    async def _staged(self, change: Change, thread: str) -> redis_changes.Staged | None:
+        """Send the parts of a large change before, in pieces that no server minds."""
+        if sum(len(part.data) for part in change.parts) <= redis_changes.STAGED:
+            return None
+        key = f"{thread}:w:{os.urandom(8).hex()}"
+        piece: list[Word] = []
+        pieces: list[list[Word]] = [piece]
+        weight = 0
+        pairs = redis_changes.part_pairs(change)
+        for field, value in zip(pairs[::2], pairs[1::2], strict=True):
+            if weight > redis_changes.STAGED or len(piece) >= 2 * redis_changes.GROUP:
+                piece, weight = [], 0
+                pieces.append(piece)
+            piece += (field, value)
+            weight += len(value)  # type: ignore[arg-type]
+        for each in pieces:
+            commands: list[Command] = [("HSET", key, *each), ("EXPIRE", key, STAGING_SECONDS)]
+            await self._wire.send(commands)
+        return redis_changes.Staged(key, len(change.parts))
+
+    async def reserve(self, kind: Kind, count: int) -> Sequence[int]:
+        await self._open()
+        size = -(-count // _STEPS[kind]) * _STEPS[kind]
+        last = int(await self._wire.one("INCRBY", self._keys.counter(kind), size))
+        return range(last - size + 1, last + 1)
+
+    # the rest of the interface
+
+    async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
+        return await Tries().of(partial(self._parts, ranges, checked=checked))
+
+    async def _parts(self, ranges: Sequence[Extents], *, checked: bool) -> list[list[bytes]]:
+        await self._open()
+        tags = await self._hints.tags({extent.thread for extent in ranges})
+        found: list[list[StoredPart]] = [[] for _ in ranges]
+        left = [n for n, extent in enumerate(ranges) if extent.thread in tags]
+        while left:
+            asked = [self._range(ranges[n], tags, len(found[n])) for n in left]
+            replies = await self._wire.send(asked)
+            more = []
+            for number, command, reply in zip(left, asked, replies, strict=True):
+                there = [unpacked_part(part) for part in reply if part is not None]
+                found[number] += there
+                if len(there) == len(command) - 2 and len(found[number]) < ranges[number].length:
+                    more.append(number)
+            left = more
+        if checked:
+            for extent, rows in zip(ranges, found, strict=True):
+                stream, first = extent.first
+                check_parts(
+                    (Spot(stream, first + n), part.digest, part.data) for n, part in enumerate(rows)
+                )
+        return [[part.data for part in rows] for rows in found]
+
+    def _range(self, extent: Extents, tags: dict[int, str], done: int) -> Command:
+        stream, first = extent.first
+        count = min(FETCHED, extent.length - done)
+        fields = (part_field(stream, first + done + n) for n in range(count))
+        return ("HMGET", f"{self._keys.thread(tags[extent.thread])}:p", *fields)
+
+    async def census(self, tenant: str) -> Census:
+        return await Tries().of(partial(self._census, tenant))
+
+    async def _census(self, tenant: str) -> Census:
+        await self._open()
+        created = await self._wire.one("HGET", self._keys.meta, "created_at")
+        return Census(await self._hints.count(tenant), int(created))
+
+    async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+        return await Tries().of(partial(self._survey, tenant, sections))
+
+    async def _survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+        await self._open()
+        tags = await self._hints.tags({each.owner for each in sections if each.table != "thread"})
+        calls: dict[str, list[tuple[int, Question]]] = {}
+        sheets = [redis_surveys.empty(section) for section in sections]
+        for index, section in enumerate(sections):
+            if section.table == "thread":
+                sheets[index] = await self._threads(tenant, section)
+            elif section.owner in tags:
+                asked = (index, redis_surveys.question(section))
+                calls.setdefault(tags[section.owner], []).append(asked)
+        commands = []
+        for tag, asked_of in calls.items():
+            words = [word for _, question in asked_of for word in question.words]
+            commands.append(ASK.call(self._keys.thread(tag), 0, b"", b"", *words))
+        replies = await self._wire.send(commands, together=True)
+        for asked_of, (_, _, *answers) in zip(calls.values(), replies, strict=True):
+            for (index, question), answer in zip(asked_of, answers, strict=True):
+                sheets[index] = question.parse(answer)
+        return sheets
+
+    async def _threads(self, tenant: str, section: Section) -> Sheet:
+        if section.name is not None:
+            return await self._named(tenant, section.name)
+        found = await self._hints.numbered(section.low, section.high, section.limit)
+        rows = []
+        for key, tag in found:
+            asked = Question("survey_thread", (key,), bytes)
+            rows.append(ASK.call(self._keys.thread(tag), 0, b"", b"", *asked.words))
+            self._hints.note(key, tag)
+        replies = await self._wire.send(rows)
+        there = [unpacked(ThreadRow, row) for _, _, row in replies if row is not None]
+        after = found[-1][0] + 1 if len(found) == section.limit else None
+        return Sheet(list(of_tenant(tenant, there)), after)
+
+    async def _named(self, tenant: str, name: str) -> Sheet:
+        tag = tag_of(ThreadName(tenant, name))
+        row = await self._wire.one("HGET", self._keys.thread(tag), "t")
+        if row is None:
+            return Sheet([], None)
+        columns = unpacked(ThreadRow, row)
+        self._hints.note(columns[0], tag)
+        return Sheet([columns], None)
+
+    async def checkup(self) -> list[Problem]:
+        return await Tries().of(self._checkup)
+
+    async def _checkup(self) -> list[Problem]:
+        await self._open()
+        found: list[Problem] = []
+        low: int | None = 0
+        while low is not None:
+            threads = await self._hints.numbered(low, redis_queries.TOP, 512)
+            asked = Question("remains", (), list)
+            replies = await self._asked_of([tag for _, tag in threads], asked)
+            for (key, _), reply in zip(threads, replies, strict=True):
+                found += redis_surveys.problems(key, reply)
+            low = threads[-1][0] + 1 if threads else None
+        return found
+
+    async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
+        return {key: await Tries().of(partial(self._weighed, key)) for key in threads}
+
+    async def _weighed(self, key: int) -> Footprint:
+        await self._open()
+        tags = await self._hints.tags([key])
+        if key not in tags:
+            return Footprint(0, 0, 0, 0)
+        pieces: list[list[Any]] = []
+        low, size = 0, redis_surveys.STRETCH
+        while not pieces or size in (pieces[-1][0], pieces[-1][4]):
+            asked = Question("weight", (key, low, low + size - 1), list)
+            pieces += await self._asked_of([tags[key]], asked)
+            low += size
+        return redis_surveys.weighed(pieces)
+
+    async def close(self) -> None:
+        await self._clients.close()
+
+    def after_fork_in_child(self) -> None:
+        super().after_fork_in_child()
+        self._clients.abandon()
+
+
+class _Call:
+    """A script to run for a thread, and what it is asked."""
+
+    def __init__(self, opening: tuple[Word, ...], asked: list[tuple[Query, Question]]) -> None:
+        self.asked = asked
+        self._opening = opening
+
+    @property
+    def command(self) -> Command:
+        """As it is sent."""
+        key, *rest = self._opening
+        words = [word for _, question in self.asked for word in question.words]
+        return ASK.call(str(key), *rest, *words)
+
+
+_OUTCOMES: dict[bytes, Outcome] = {
+    b"moved": "moved",
+    b"stream": "stream",
+    b"id": "id",
+    b"key": "moved",
+}

@@ -1,0 +1,137 @@
+"""Where connections to Redis come from: clients of both colours to one server or one Cluster.
+
+A connection is taken for one round trip and given back. Async connections belong to the event loop
+that made them, so there is a client for each loop. A forked child makes its own, and never touches
+what it inherited: closing it would end the parent's.
+
+The driver must not repeat a command by itself: whether a commit that nobody heard of again took
+place is for the intent to find out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import AsyncGenerator
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from lastgood.driver import is_blocking
+
+CONNECT_SECONDS = 5
+"""How long an attempt to connect may take, and the wait for a free connection."""
+REPLY_SECONDS = 10
+"""How long a server may be silent."""
+
+_ABANDONED: list[object] = []
+"""What a forked child inherited: kept, so that nothing closes it."""
+
+
+class Clients:
+    """Clients for one address."""
+
+    def __init__(self, url: str, size: int) -> None:
+        self.label = shown(url)
+        self.cluster = False
+        """Whether the server turned out to be one of a Cluster."""
+        self._url = url
+        self._size = size
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._clients: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]
+        ] = weakref.WeakKeyDictionary()
+
+    def blocking(self) -> Any:
+        """The client for threads."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._made(redis, Retry(NoBackoff(), 0))
+            return self._client
+
+    async def native(self) -> Any:
+        """The client for this event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            client = self._made(redis.asyncio, AsyncRetry(NoBackoff(), 0))
+            end = self._until_the_end(client)
+            self._clients[loop] = client, end
+            await anext(end)
+        return self._clients[loop][0]
+
+    async def _until_the_end(self, client: Any) -> AsyncGenerator[None, None]:
+        """Closes a client when its loop ends: that closes the generators which stand in it."""
+        try:
+            yield
+        finally:
+            await client.aclose()
+            if not self.cluster:
+                await client.connection_pool.disconnect()
+
+    def _made(self, driver: Any, retry: object) -> Any:
+        options = self._options(retry)
+        if self.cluster:
+            return driver.RedisCluster.from_url(self._url, **options)
+        pool = driver.BlockingConnectionPool.from_url(
+            self._url, max_connections=self._size, timeout=CONNECT_SECONDS, **options
+        )
+        return driver.Redis(connection_pool=pool)
+
+    def _options(self, retry: object) -> dict[str, Any]:
+        return {
+            "protocol": 2,
+            "socket_timeout": REPLY_SECONDS,
+            "socket_connect_timeout": CONNECT_SECONDS,
+            "retry": retry,
+        }
+
+    async def close(self) -> None:
+        """Let go of connections: of those for threads, and of this loop's."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+            if not self.cluster:
+                client.connection_pool.disconnect()
+        if is_blocking():
+            return
+        mine = self._clients.pop(asyncio.get_running_loop(), None)
+        if mine is not None:
+            await mine[1].aclose()
+
+    async def look(self) -> None:
+        """Learn whether the server is one of a Cluster, by a connection of its own."""
+        if is_blocking():
+            options = self._options(Retry(NoBackoff(), 0))
+            with redis.Redis.from_url(self._url, **options) as client:
+                told: Any = client.info("cluster")
+        else:
+            options = self._options(AsyncRetry(NoBackoff(), 0))
+            async with redis.asyncio.Redis.from_url(self._url, **options) as other:
+                told = await other.info("cluster")
+        self.cluster = int(told.get("cluster_enabled", 0)) == 1
+
+    def abandon(self) -> None:
+        """In a forked child: begin anew."""
+        _ABANDONED.extend([self._client, *self._clients.values()])
+        self._begin()
+
+
+def shown(url: str) -> str:
+    """An address without a secret."""
+    parts = urlsplit(url)
+    user = f"{parts.username}@" if parts.username else ""
+    if parts.scheme == "unix":
+        return f"unix://{user}{parts.path}"
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"

@@ -1,0 +1,236 @@
+"""What stands beside the threads: which thread has a checkpoint or a key, and lists of threads.
+
+Hints lie outside of the threads' hash tags, so in a Cluster they cannot change together with them.
+They are written before a thread changes, and checked whenever they are read: a hint may lead to
+nothing, it is never believed. On one server they are written by the commit itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+from lastgood.backend import Sort
+from lastgood.backends.queries import ThreadName
+from lastgood.backends.redis_keys import (
+    Keys,
+    id_in,
+    member,
+    name_member,
+    read_member,
+    read_name_member,
+    tag_of,
+)
+from lastgood.backends.redis_scripts import HINT
+from lastgood.backends.redis_wire import Command, Wire
+from lastgood.backends.remote_changes import Change
+from lastgood.backends.remote_rows import to_bytes, to_text
+from lastgood.errors import TransientStorageError
+
+BURNT_SECONDS = 3600
+"""How long an id stays refused in a thread that claimed it and never used it."""
+REMEMBERED = 65536
+_DROPS = 500
+
+
+class Claim(NamedTuple):
+    """A hint that must not name another thread."""
+
+    what: Literal["id", "key"]
+    key: str
+    field: bytes
+    tag: str
+
+
+class Listed(NamedTuple):
+    """A thread as a list has it."""
+
+    key: int
+    tag: str
+    place: tuple[object, ...]
+    """Where the list goes on behind it."""
+
+
+class Hints:
+    """The hints of one store."""
+
+    def __init__(self, wire: Wire, keys: Keys) -> None:
+        self._wire = wire
+        self._keys = keys
+        self._tags: dict[int, str] = {}
+        self._listed: dict[int, int] = {}
+        """When the threads that this process wrote to were last put on their lists."""
+
+    # which thread it is
+
+    def knows(self, key: object) -> bool:
+        """Whether the hash tag of a thread's key is remembered."""
+        return key in self._tags
+
+    def note(self, key: object, tag: str) -> None:
+        """Remember the hash tag of a thread's key."""
+        if isinstance(key, int):
+            _remember(self._tags, key, tag)
+
+    async def tags(self, keys: Iterable[int]) -> dict[int, str]:
+        """The hash tags of threads by their keys."""
+        known = {key: self._tags[key] for key in keys if key in self._tags}
+        others = [key for key in dict.fromkeys(keys) if key not in known]
+        hints = [self._keys.key_hint(key) for key in others]
+        found = await self._wire.send([("HGET", *hint) for hint in hints])
+        for key, tag in zip(others, found, strict=True):
+            if tag is not None:
+                known[key] = tag.decode("ascii", "replace")
+                self.note(key, known[key])
+        return known
+
+    async def tags_of_ids(self, pairs: Sequence[tuple[str, bytes]]) -> list[str | None]:
+        """The hash tags of the threads that may have a checkpoint, by tenant and id."""
+        hints = [self._keys.id_hint(*pair) for pair in pairs]
+        found = await self._wire.send([("HGET", *hint) for hint in hints])
+        return [None if tag is None else tag.decode("ascii", "replace") for tag in found]
+
+    async def numbered(self, low: int, high: int, limit: int) -> list[tuple[int, str]]:
+        """Keys of threads from `low` to `high`, with their tags, in order."""
+        last = int(await self._wire.one("GET", self._keys.counter("thread")) or 0)
+        found: list[tuple[int, str]] = []
+        while low <= min(high, last) and len(found) < limit:
+            table = self._keys.key_hint(low).key
+            pairs: dict[bytes, bytes] = await self._wire.one("HGETALL", table)
+            keys = sorted((int(key), tag.decode("ascii", "replace")) for key, tag in pairs.items())
+            found += [pair for pair in keys if low <= pair[0] <= high]
+            low = self._keys.next_table(low)
+        return found[:limit]
+
+    # before and after a change
+
+    def writes(self, change: Change, tag: str) -> tuple[list[Claim], list[Command]]:
+        """Fields that must be ours, and what to write, before a change is carried out."""
+        hints = [self._keys.id_hint(change.place.tenant, row.id) for row in change.checkpoints]
+        claims = [Claim("id", *hint, tag) for hint in hints]
+        if change.thread is None or change.wiped:
+            return claims, []
+        if change.key not in self._listed:
+            claims.append(Claim("key", *self._keys.key_hint(change.key), tag))
+        return claims, self._listing(change, tag)
+
+    def _listing(self, change: Change, tag: str) -> list[Command]:
+        """What puts a thread on its lists, or moves it to the top."""
+        place, key, thread = change.place, change.key, change.thread
+        if thread is None or not thread.live or self._listed.get(key) == thread.active:
+            return []
+        updated = self._keys.list(place.tenant, "updated")
+        found: list[Command] = [("ZADD", updated, "GT", thread.active, member(key, tag))]
+        if key not in self._listed:
+            created, name = (self._keys.list(place.tenant, sort) for sort in ("created", "name"))
+            found.append(("ZADD", created, key, member(key, tag)))
+            found.append(("ZADD", name, 0, name_member(place.name, key)))
+        return found
+
+    async def claim(self, change: Change, tag: str) -> bytes:
+        """In a Cluster: write the hints of a change; "done", or what stands in the way."""
+        claims, writes = self.writes(change, tag)
+        made = [HINT.call(each.key, "claim", each.field, tag) for each in claims]
+        found = await self._wire.send([*made, *writes])
+        for claim, owner in zip(claims, found, strict=False):
+            if owner != tag.encode():
+                return b" ".join((claim.what.encode(), owner, claim.field))
+        return b"done"
+
+    async def disputed(self, change: Change, owner: bytes, field: bytes) -> bool:
+        """Whether the thread that a hint names has the checkpoint; if not, it never will."""
+        (hint,) = (
+            hint
+            for row in change.checkpoints
+            if (hint := self._keys.id_hint(change.place.tenant, row.id)).field == field
+        )
+        thread = self._keys.thread(owner.decode("ascii", "replace"))
+        burn = HINT.call(thread, "burn", id_in(field), BURNT_SECONDS)
+        if await self._wire.one(*burn) == b"there":
+            return True
+        await self._wire.one(*HINT.call(hint.key, "drop", field, owner))
+        return False
+
+    async def settle(self, change: Change, tag: str, gone: Sequence[bytes]) -> None:
+        """After a change: what is gone is taken off. A hint that stays behind does no harm."""
+        commands = self._drops(change, tag, gone)
+        if change.wiped:
+            self._listed.pop(change.key, None)
+            lists = [self._keys.list(change.place.tenant, sort) for sort in ("updated", "created")]
+            commands += [("ZREM", each, member(change.key, tag)) for each in lists]
+            names = self._keys.list(change.place.tenant, "name")
+            commands.append(("ZREM", names, name_member(change.place.name, change.key)))
+        elif change.thread is not None and change.thread.live:
+            if self._wire.clients.cluster:
+                # Somebody may have met the hint before the thread was there, and taken it off.
+                commands += self._listing(change, tag) if change.key not in self._listed else []
+            _remember(self._listed, change.key, change.thread.active)
+            self.note(change.key, tag)
+        try:
+            await self._wire.send(commands)
+        except TransientStorageError:
+            return
+
+    def _drops(self, change: Change, tag: str, gone: Sequence[bytes]) -> list[Command]:
+        by_table: dict[str, list[bytes]] = {}
+        for id in gone:
+            hint = self._keys.id_hint(change.place.tenant, id)
+            by_table.setdefault(hint.key, []).append(hint.field)
+        owner = tag.encode()
+        return [
+            HINT.call(
+                table, "drop", *chain.from_iterable((f, owner) for f in fields[at : at + _DROPS])
+            )
+            for table, fields in by_table.items()
+            for at in range(0, len(fields), _DROPS)
+        ]
+
+    # lists
+
+    async def page(
+        self, tenant: str, sort: Sort, after: tuple[Any, ...], limit: int
+    ) -> list[Listed]:
+        """Threads that may be there, behind a place in a list."""
+        table = self._keys.list(tenant, sort)
+        if sort == "name":
+            low = b"[" + to_bytes(after[0]) + b"\x01" if after else b"-"
+            found = await self._wire.one("ZRANGEBYLEX", table, low, b"+", "LIMIT", 0, limit)
+            return [_by_name(tenant, each) for each in found]
+        if sort == "created":
+            high = f"({after[0]}" if after else "+inf"
+            found = await self._wire.one("ZREVRANGEBYSCORE", table, high, "-inf", "LIMIT", 0, limit)
+            pairs = (read_member(each) for each in found)
+            return [Listed(key, tag, (key,)) for key, tag in pairs]
+        active, key = after or ("+inf", 0)
+        below = HINT.call(table, "below", active, key, limit)
+        found = await self._wire.one(*below)
+        made = zip(found[::2], found[1::2], strict=True)
+        pairs_scored = ((*read_member(each), int(float(score))) for each, score in made)
+        return [Listed(key, tag, (score, key)) for key, tag, score in pairs_scored]
+
+    async def unlist(self, tenant: str, sort: Sort, stale: Sequence[Listed]) -> None:
+        """Take off a list what turned out to be gone."""
+        table = self._keys.list(tenant, sort)
+        if sort == "name":
+            names = [name_member(str(each.place[0]), each.key) for each in stale]
+        else:
+            names = [member(each.key, each.tag) for each in stale]
+        await self._wire.one("ZREM", table, *names)
+
+    async def count(self, tenant: str) -> int:
+        """How many threads a tenant has."""
+        return int(await self._wire.one("ZCARD", self._keys.list(tenant, "created")))
+
+
+def _by_name(tenant: str, found: bytes) -> Listed:
+    raw, key = read_name_member(found)
+    name = str(to_text(raw))
+    return Listed(key, tag_of(ThreadName(tenant, name)), (name,))
+
+
+def _remember(known: dict[int, Any], key: int, value: object) -> None:
+    known.pop(key, None)
+    while len(known) >= REMEMBERED:
+        known.pop(next(iter(known)), None)
+    known[key] = value

@@ -1,0 +1,114 @@
+"""Surveys of a store in Redis: rows as they are stored, and what is left of lost threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lastgood.backend import Columns, Footprint, Section, Sheet
+from lastgood.backends.redis_queries import Question
+from lastgood.backends.redis_rows import HEAD, every, unpacked, unpacked_part
+from lastgood.backends.surveys import orphans
+from lastgood.reports import Problem
+from lastgood.rows import (
+    DELETED,
+    BranchRow,
+    CheckpointRow,
+    ItemRow,
+    LaneRow,
+    MoveRow,
+    RunRow,
+    TagRow,
+    ThreadRow,
+    intact,
+)
+
+STRETCH = 512
+"""So many rows are weighed at a time."""
+_KINDS: dict[str, tuple[str, type]] = {
+    "lane": ("l", LaneRow),
+    "branch": ("b", BranchRow),
+    "tag": ("g", TagRow),
+    "run": ("r", RunRow),
+    "move": ("m", MoveRow),
+}
+
+
+def question(section: Section) -> Question:
+    """The question for a section of one thread."""
+    key, low, high, limit = section.owner, section.low, section.high, section.limit
+    match section.table:
+        case "checkpoint":
+            return Question("survey_checkpoints", (key, low, high, limit), _rows(CheckpointRow))
+        case "part":
+            where = (section.stream, low, high, limit, int(section.data))
+            return Question("survey_parts", (key, *where), lambda f: _parts(f, data=section.data))
+        case "item":
+            return Question("survey_items", (key, low, limit), _rows(ItemRow))
+        case "stream":
+            return Question("survey_streams", (key,), _streams)
+        case "large":
+            return Question("survey_large", (key,), _large)
+        case table:
+            kind, cls = _KINDS[table]
+            return Question("survey_rows", (key, kind, low, limit), _rows(cls))
+
+
+def empty(section: Section) -> Sheet:  # noqa: ARG001
+    """What there is of a thread that nobody knows."""
+    return Sheet([], None)
+
+
+def _rows(cls: type) -> Any:
+    return lambda found: Sheet(every(cls, found[0]), _next(found[1]))
+
+
+def _next(found: bytes | None) -> int | None:
+    return None if found is None else int(found)
+
+
+def _parts(found: list[Any], *, data: bool) -> Sheet:
+    rows: list[Columns] = []
+    for number, size, part in found[0]:
+        born, digest, bytes_ = unpacked_part(part)
+        rows.append((int(number), born, size - HEAD, digest, bytes_ if data else None))
+    return Sheet(rows, _next(found[1]))
+
+
+def _streams(found: list[Any]) -> Sheet:
+    return Sheet([(int(stream),) for stream in found[0]], None)
+
+
+def _large(found: list[Any]) -> Sheet:
+    rows: list[Columns] = []
+    for digest, place in found[0]:
+        stream, _, number = place.partition(b":")
+        rows.append((digest, int(stream), int(number)))
+    return Sheet(rows, None)
+
+
+def weighed(pieces: list[list[Any]]) -> Footprint:
+    """What a thread takes, from what its stretches do."""
+    sums = [sum(int(piece[at]) for piece in pieces) for at in range(4)]
+    return Footprint(sums[0], sums[1], sums[2], int(pieces[0][5]), sums[3])
+
+
+def problems(key: int, found: list[Any]) -> Iterator[Problem]:
+    """What is wrong with a thread as a whole: rows without it, tables that disagree."""
+    owner, row, seqs, tables, agree = found
+    if row is None:
+        left = sorted(int(seq) for seq in seqs)
+        for table in ["checkpoint", *(name.decode() for name in tables)] if left else tables:
+            name = table if isinstance(table, str) else table.decode()
+            yield orphans(name, key, left if name == "checkpoint" else (), deleted=False)
+        return
+    columns = unpacked(ThreadRow, row)
+    thread = intact(ThreadRow, columns)
+    if owner != b"%d" % key or thread is None:
+        return
+    if thread.state == DELETED and (seqs or tables):
+        for table in tables:
+            yield orphans(table.decode(), key, (), deleted=True)
+    elif not agree:
+        message = "an index leaves out rows that are there."
+        yield Problem("index", f"thread #{key}", message, repairable=True)

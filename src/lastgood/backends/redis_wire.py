@@ -1,0 +1,162 @@
+"""Sending commands to Redis, in either colour, and what goes wrong on the way.
+
+Several commands are one round trip; `together` makes them one moment too, where one server has all.
+A script is sent by its hash, and as text to a server that does not know it yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from redis import exceptions
+
+from lastgood.backends.redis_clients import Clients
+from lastgood.driver import is_blocking
+from lastgood.errors import (
+    BackendConnectionError,
+    CheckpointIntegrityError,
+    LastgoodError,
+    StorageError,
+    StorageFullError,
+    TransientStorageError,
+)
+
+Word = bytes | str | int | float
+Command = tuple[Word, ...]
+
+
+class Script:
+    """A Lua script."""
+
+    known: ClassVar[dict[str, Script]] = {}
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        self.known[self.sha] = self
+
+    def call(self, key: str, *args: Word) -> Command:
+        """The command that runs it."""
+        return ("EVALSHA", self.sha, 1, key, *args)
+
+
+class Wire:
+    """Round trips to one store."""
+
+    def __init__(self, clients: Clients) -> None:
+        self.clients = clients
+        self.opened = False
+        """Whether the server has answered before: then it is there, and may be back soon."""
+
+    async def look(self) -> None:
+        """See what kind of server it is."""
+        with translated(self.clients.label, opened=self.opened):
+            await self.clients.look()
+
+    async def send(self, commands: Sequence[Command], *, together: bool = False) -> list[Any]:
+        """The replies to commands."""
+        if not commands:
+            return []
+        with translated(self.clients.label, opened=self.opened):
+            replies = await self._sent(commands, together=together)
+            if any(isinstance(reply, exceptions.NoScriptError) for reply in replies):
+                replies = await self._with_texts(commands, replies, together=together)
+            for reply in replies:
+                if isinstance(reply, Exception):
+                    raise reply
+            self.opened = True
+            return replies
+
+    async def one(self, *command: Word) -> Any:
+        """The reply to one command."""
+        return (await self.send([command]))[0]
+
+    async def everywhere(self, *command: Word) -> list[Any]:
+        """The replies of all servers that take writes."""
+        with translated(self.clients.label, opened=self.opened):
+            client = self.clients.blocking() if is_blocking() else await self.clients.native()
+            how = {"target_nodes": client.PRIMARIES} if self.clients.cluster else {}
+            reply = client.execute_command(*command, **how)
+            reply = reply if is_blocking() else await reply
+        return list(reply.values()) if self.clients.cluster else [reply]
+
+    async def _with_texts(
+        self, commands: Sequence[Command], replies: list[Any], *, together: bool
+    ) -> list[Any]:
+        """Send scripts as text, where one was not known; all again if they are one moment."""
+        again = [
+            index
+            for index, reply in enumerate(replies)
+            if together or isinstance(reply, exceptions.NoScriptError)
+        ]
+        sent = await self._sent([_as_text(commands[index]) for index in again], together=together)
+        found = dict(zip(again, sent, strict=True))
+        return [found.get(index, reply) for index, reply in enumerate(replies)]
+
+    async def _sent(self, commands: Sequence[Command], *, together: bool) -> list[Any]:
+        client = self.clients.blocking() if is_blocking() else await self.clients.native()
+        if len(commands) == 1:
+            try:
+                reply = client.execute_command(*commands[0])
+                return [reply if is_blocking() else await reply]
+            except exceptions.ResponseError as error:
+                return [error]
+        how = {} if self.clients.cluster else {"transaction": together}
+        pipe = client.pipeline(**how)
+        for command in commands:
+            pipe.execute_command(*command)
+        replies = pipe.execute(raise_on_error=False)
+        return list(replies if is_blocking() else await replies)
+
+
+def _as_text(command: Command) -> Command:
+    if command[0] != "EVALSHA":
+        return command
+    return ("EVAL", Script.known[str(command[1])].text, *command[2:])
+
+
+_WRONG = (
+    exceptions.AuthenticationError,
+    exceptions.AuthorizationError,
+    exceptions.NoPermissionError,
+)
+_LATER = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.ReadOnlyError,
+    exceptions.ClusterError,
+    exceptions.RedisClusterException,
+    exceptions.TryAgainError,
+    OSError,
+)
+_BUSY = ("LOADING", "MASTERDOWN", "BUSY ", "NOREPLICAS", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN")
+_DENIED = ("NOAUTH", "WRONGPASS", "NOPERM", "invalid username-password", "without any password")
+
+
+@contextmanager
+def translated(label: str, *, opened: bool) -> Iterator[None]:
+    """Raise what the server and its driver raise as our own errors."""
+    try:
+        yield
+    except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
+        raise translation(error, label, opened=opened) from error
+
+
+def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
+    """Our own error for one of theirs."""
+    text = str(error).strip().split("\n", maxsplit=1)[0]
+    said = f"{label}: {text}"
+    if isinstance(error, _WRONG) or any(word in text for word in _DENIED):
+        return BackendConnectionError(said, hint="Check the address, the user and its rights.")
+    if "OOM " in text or "MISCONF" in text:
+        return StorageFullError(said, hint="Nothing of this save was kept.")
+    if "WRONGTYPE" in text:
+        return CheckpointIntegrityError(f"{said} Something else wrote to this key.")
+    if isinstance(error, _LATER) or any(word in text for word in _BUSY):
+        if not opened:
+            return BackendConnectionError(said, hint="Check the address, and that a server runs.")
+        return TransientStorageError(said, hint="The server may be starting; try again.")
+    return StorageError(said)
