@@ -17,6 +17,7 @@ from lastgood.checkpointers import (
     InMemoryCheckpointer,
     Message,
     PgCheckpointer,
+    RedisCheckpointer,
     SqliteCheckpointer,
     ThreadInfo,
 )
@@ -161,6 +162,16 @@ def test_states_are_cached_in_redis(
     harness.close()
 
 
+def test_threads_in_redis(valkey_url: str, tmp_path: Path) -> None:
+    made = [RedisCheckpointer[Any](valkey_url, prefix=f"t{id(tmp_path)}") for _ in range(2)]
+    made[0].put_checkpoint(CONFIG, {"n": 1}, [Message("user", "hello")])
+    assert made[1].get_state(CONFIG) == {"n": 1}
+    assert [message.content for message in made[1].get_messages(CONFIG)] == ["hello"]
+    assert made[1].delete_thread(CONFIG)
+    for each in made:
+        each.release()
+
+
 def test_a_thread_info_speaks_both_languages() -> None:
     info = ThreadInfo("t", thread_name="Trip", user_id="ann")
     assert (info.title, info.user) == (info.thread_name, info.user_id) == ("Trip", "ann")
@@ -286,6 +297,6 @@ def test_processes_append_at_once(tmp_path: Path) -> None:
 def test_every_kind_of_store_has_a_checkpointer() -> None:
     """Those of the registry that promise something; files are for the object door."""
     built_in = {"memory": InMemoryCheckpointer, "sqlite": SqliteCheckpointer}
-    built_in["postgresql"] = PgCheckpointer
+    built_in |= {"postgresql": PgCheckpointer, "redis": RedisCheckpointer}
     schemes = {name for name, entry in registry.BACKENDS.items() if entry.contract}
     assert schemes - {"files"} <= built_in.keys()

@@ -9,6 +9,7 @@ from lastgood.checkpointers.base import BaseCheckpointer
 from lastgood.checkpointers.builtin import (
     InMemoryCheckpointer,
     PgCheckpointer,
+    RedisCheckpointer,
     SqliteCheckpointer,
 )
 from lastgood.checkpointers.client_checkpointer import ClientCheckpointer
@@ -33,6 +34,7 @@ __all__ = [
     "Message",
     "PgCheckpointer",
     "ReasoningPart",
+    "RedisCheckpointer",
     "SqliteCheckpointer",
     "TextPart",
     "ThreadInfo",

@@ -91,6 +91,25 @@ class PgCheckpointer(ClientCheckpointer[StateT]):
         )
 
 
+class RedisCheckpointer(ClientCheckpointer[StateT]):
+    """Threads in Redis or Valkey; how durable they are there is told by `client.durability`."""
+
+    def __init__(
+        self,
+        redis_url: str = "redis://localhost:6379",
+        *,
+        prefix: str = "lastgood",
+        cache_ttl: float = DAY,
+        enforce_user_isolation: bool = True,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        super().__init__(
+            Client.redis(redis_url, prefix=prefix, **options),
+            cache_ttl=cache_ttl,
+            enforce_user_isolation=enforce_user_isolation,
+        )
+
+
 def redis_address(owner: Any) -> str | None:
     """The address behind a client or a pool of redis-py; None for none."""
     if owner is None:
