@@ -32,6 +32,7 @@ class FilesHarness(BackendHarness):
     """
 
     scheme = "files"
+    quick = False
     turns_clock = True
 
     def __init__(self, directory: Path) -> None:

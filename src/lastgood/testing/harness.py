@@ -61,6 +61,8 @@ class BackendHarness:
     """The kind of server that the data is on, of `servers.VARIABLES`; None for no server."""
     also: tuple[str, ...] = ()
     """Other servers that it needs."""
+    quick = True
+    """Whether its cases belong into the quick loop."""
     turns_clock = False
     """Whether the backend reads `self.time`; if not, cases sleep."""
     address: str | None = None

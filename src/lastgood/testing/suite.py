@@ -123,9 +123,10 @@ def _marks(case: Case) -> list[pytest.MarkDecorator]:
 
 
 def server_marks(scheme: str) -> list[pytest.MarkDecorator]:
-    """What marks a test on a backend that is on a server."""
+    """What marks a test on a backend: the servers that it needs, and that it takes long."""
     harness = harness_class(scheme)
-    return [pytest.mark.server(harness.server, *harness.also)] if harness.server else []
+    servers = [pytest.mark.server(harness.server, *harness.also)] if harness.server else []
+    return servers if harness.quick else [*servers, pytest.mark.slow]
 
 
 def run_case(case: Case, harness: BackendHarness, colour: Colour) -> None:
