@@ -28,7 +28,7 @@ from lastgood import (
 )
 from lastgood.model import HEAD
 from lastgood.testing import harness_for
-from lastgood.testing.suite import contract_schemes
+from lastgood.testing.suite import contract_schemes, server_marks
 
 threads = st.sampled_from(["s", "s", "s", "t"])
 agents = st.sampled_from(["a", "a", "a", "b"])
@@ -105,6 +105,7 @@ class Machine(RuleBasedStateMachine):
                 run.context.__exit__(None, None, None)
         for client in self.clients:
             client.close()
+        self.harness.close()
         self.place.cleanup()
 
     # the model
@@ -471,7 +472,9 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(420)  # when it fails, shrinking on a file takes its time
-@pytest.mark.parametrize("scheme", contract_schemes())
+@pytest.mark.parametrize(
+    "scheme", [pytest.param(name, marks=server_marks(name)) for name in contract_schemes()]
+)
 @pytest.mark.parametrize("examples", [12, pytest.param(50, marks=pytest.mark.slow)])
 def test_any_order_of_operations(scheme: str, examples: int) -> None:
     machine = type("MachineOn" + scheme.title(), (Machine,), {"scheme": scheme})

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from lastgood import BlockingClient, CheckpointNotFoundError, Header
 from lastgood.testing import harness_for
-from lastgood.testing.suite import contract_schemes
+from lastgood.testing.suite import contract_schemes, server_marks
 
 agents = st.sampled_from(["a", "a", "b"])
 picks = st.integers(0, 10**6)
@@ -57,8 +57,8 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.place = tempfile.TemporaryDirectory()
-        harness = harness_for(self.scheme, Path(self.place.name))
-        self.clients = [BlockingClient.on(harness.backend()) for _ in range(2)]
+        self.harness = harness_for(self.scheme, Path(self.place.name))
+        self.clients = [BlockingClient.on(self.harness.backend()) for _ in range(2)]
         self.nodes: list[Node] = []
         self.lanes: dict[str, Lane] = {}
         self.turn = 0
@@ -66,6 +66,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         for client in self.clients:
             client.close()
+        self.harness.close()
         self.place.cleanup()
 
     @property
@@ -230,7 +231,9 @@ class Machine(RuleBasedStateMachine):
         assert seqs == sorted(set(seqs), reverse=True)
 
 
-@pytest.mark.parametrize("scheme", contract_schemes())
+@pytest.mark.parametrize(
+    "scheme", [pytest.param(name, marks=server_marks(name)) for name in contract_schemes()]
+)
 def test_moves_in_any_order(scheme: str) -> None:
     machine = type("Moves", (Machine,), {"scheme": scheme})
     run_state_machine_as_test(
