@@ -6,6 +6,7 @@ does not account for is a stray, whatever its name and content say.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,9 +74,9 @@ def taken(directory: Path, raw: bytes | None, names: list[str]) -> Snapshot | No
     file = files_thread.read(raw, str(directory / THREAD))
     _check_place(directory, file)
     found = dict(_valid(file, names))
-    places = dict(sorted((place.seq, place) for place in found.values()))
+    places = {place.seq: place for place in sorted(found.values())}
     named = found.keys() | set(_shelf_files(file).values())
-    strays = tuple([name for name in names if _is_ours(name) and name not in named])
+    strays = tuple([name for name in names if name not in named and _is_ours(name)])
     ids = {place.id: seq for seq, place in places.items()}
     return Snapshot(directory, raw, file, names, places, ids, strays)
 
@@ -95,11 +96,11 @@ def _valid(file: ThreadFile, names: list[str]) -> Iterator[tuple[str, Place]]:
     if row is None or row[_STATE] == DELETED:
         return
     last, gone = row[_SEQ], set(file.removed)
+    highest = last if isinstance(last, int) else sys.maxsize
     for name in names:
         place = place_of(name)
-        if place is None or place.seq in gone or (isinstance(last, int) and place.seq > last):
-            continue
-        yield name, place
+        if place is not None and place.seq <= highest and place.seq not in gone:
+            yield name, place
 
 
 def _check_place(directory: Path, file: ThreadFile) -> None:
