@@ -45,11 +45,6 @@ def spread(name: str, times: Iterable[float]) -> Figures:
     return {f"{name}_p50_ms": median(ordered) * 1e3, f"{name}_p99_ms": p99 * 1e3}
 
 
-def bytes_in(directory: Path) -> int:
-    """All files in a directory."""
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-
-
 def bytes_written() -> int:
     """What this process has written so far, logs and databases alike."""
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
@@ -58,7 +53,7 @@ def bytes_written() -> int:
 
 def page_bytes(store: str, path: Path) -> int:
     """The different pages that a file of Lastgood keeps, each counted once; 0 for other stores."""
-    if not store.startswith("lastgood"):
+    if not store.startswith("lastgood") or not path.exists():
         return 0
     connection = sqlite3.connect(path)
     distinct = "SELECT length(data) AS size FROM lastgood_part GROUP BY digest"

@@ -1,5 +1,6 @@
 """The stores under measurement by name, for each shape of work."""
 
+from benchmarks.stores import langgraph_postgres, postgres
 from benchmarks.stores.bare import Floor, JsonFiles, JsonRows, PickleFiles, RelaxedFloor
 from benchmarks.stores.checkpnt import CheckpntSteps, CheckpntThreads, CheckpntWriters
 from benchmarks.stores.dbos import DbosSteps
@@ -36,6 +37,10 @@ STEPS: dict[str, type[Steps]] = {
     "langgraph-delta": LanggraphDelta,
     "checkpnt": CheckpntSteps,
     "dbos": DbosSteps,
+    "lastgood-postgres-save": postgres.PostgresSave,
+    "lastgood-postgres-append": postgres.PostgresAppend,
+    "langgraph-postgres": langgraph_postgres.PostgresSteps,
+    "langgraph-postgres-delta": langgraph_postgres.PostgresDelta,
     "json-files": JsonFiles,
     "json-rows": JsonRows,
     "lastgood-manager": LastgoodManager,
@@ -50,11 +55,16 @@ THREADS: dict[str, type[Threads]] = {
     "lastgood-uncached": LastgoodUncached,
     "langgraph-sqlite": LanggraphThreads,
     "checkpnt": CheckpntThreads,
+    "lastgood-postgres": postgres.PostgresThreads,
+    "lastgood-postgres-uncached": postgres.PostgresUncached,
+    "langgraph-postgres": langgraph_postgres.PostgresThreads,
 }
 WRITERS: dict[str, type[Writers]] = {
     "lastgood": LastgoodWriters,
     "langgraph-aiosqlite": LanggraphWriters,
     "checkpnt": CheckpntWriters,
+    "lastgood-postgres": postgres.PostgresWriters,
+    "langgraph-apostgres": langgraph_postgres.PostgresWriters,
 }
 
 DESCRIPTIONS = {
@@ -84,6 +94,13 @@ DESCRIPTIONS = {
     " SQLite's own journal mode",
     "pickle-files": "a file per step with the whole state: written beside, synced, renamed,"
     " the directory synced",
+    "lastgood-postgres": "Lastgood on PostgreSQL, on a server of its own with default settings",
+    "lastgood-postgres-uncached": "the same with `cache_bytes=0`: every restore reads the server",
+    "lastgood-postgres-save": "`run.save` on PostgreSQL",
+    "lastgood-postgres-append": "`run.append` on PostgreSQL",
+    "langgraph-postgres": "LangGraph's PostgresSaver on one connection to such a server",
+    "langgraph-postgres-delta": "PostgresSaver with a DeltaChannel (beta) for the messages",
+    "langgraph-apostgres": "LangGraph's AsyncPostgresSaver over a pool of 8",
     "floor": "the least that SQLite can do: a bare INSERT of what is new, committed; no ids, no"
     " checks, and a restore applies every step from the first",
     "floor-relaxed": "the floor at synchronous=NORMAL",

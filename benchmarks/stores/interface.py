@@ -38,6 +38,10 @@ class Store(ABC):
         """Bytes of the database as of the last commit, without the log that is merged into it."""
         return database_size(self.path)
 
+    def kept(self) -> int:
+        """Bytes at rest, after closing: all files of the directory."""
+        return bytes_in(self.path.parent)
+
     @abstractmethod
     def pragmas(self) -> Pragmas:
         """Journal mode and synchronous level of the connections in use."""
@@ -108,6 +112,10 @@ class Writers(ABC):
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def kept(self) -> int:
+        """Bytes at rest, after closing: all files of the directory."""
+        return bytes_in(self.path.parent)
+
     @abstractmethod
     async def open(self) -> None:
         """Connect and create the tables."""
@@ -142,6 +150,11 @@ class Loop:
     def close(self) -> None:
         """End the loop."""
         self._runner.close()
+
+
+def bytes_in(directory: Path) -> int:
+    """All files in a directory."""
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
 def database_size(path: Path) -> int:

@@ -59,10 +59,14 @@ class Saver(Store):
 
     def put(self, config: Config, state: State, step: int) -> Config:
         """One save; where it is."""
-        made = checkpoint(state, step)
-        moved = dict.fromkeys(state, step)
+        moved = dict.fromkeys(state, self.version(step))
+        made = checkpoint(state, step, moved)
         saved: Config = self.saver.put(config, made, metadata(step), moved)
         return saved
+
+    def version(self, step: int) -> Any:
+        """The version of a channel at a step."""
+        return step
 
     def get(self, config: Config) -> State:
         """The state of a checkpoint."""

@@ -28,6 +28,10 @@ class LanggraphDelta(Saver, Steps):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
+        self.learn()
+
+    def learn(self) -> None:
+        """Get hold of the class of snapshots."""
         from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
         self._snapshot = _DeltaSnapshot
@@ -47,7 +51,7 @@ class LanggraphDelta(Saver, Steps):
     def _put(self, values: State) -> str:
         since = self._step % SNAPSHOT
         about = {**metadata(self._step), "counters_since_delta_snapshot": {CHANNEL: [since, since]}}
-        version = {CHANNEL: self._step + 1}
+        version = {CHANNEL: self.version(self._step + 1)}
         made = checkpoint(values, self._step, version)
         self._config = self.saver.put(self._config, made, about, version)
         return str(self._config["configurable"]["checkpoint_id"])

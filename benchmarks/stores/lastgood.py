@@ -1,9 +1,11 @@
 """Lastgood: runs that save or append, forked lines, many threads, many tasks."""
 
+from __future__ import annotations
+
 import copy
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from benchmarks.data import State
 from benchmarks.scenarios import Delta
@@ -20,6 +22,9 @@ from benchmarks.stores.interface import (
 )
 from benchmarks.stores.spy import spy
 
+if TYPE_CHECKING:
+    from lastgood import BlockingClient
+
 CACHE = 64 << 20
 """The client's default, in bytes."""
 
@@ -32,14 +37,18 @@ class Blocking(Store):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        from lastgood import BlockingClient
-
         self._spy = spy()
         self.stack = ExitStack()
-        self.client = BlockingClient.sqlite(
-            path, durability=self.durability, cache_bytes=self.cache_bytes
-        )
+        self.client = self.opened()
         self.stack.callback(self.client.close)
+
+    def opened(self) -> BlockingClient:
+        """The client."""
+        from lastgood import BlockingClient
+
+        return BlockingClient.sqlite(
+            self.path, durability=self.durability, cache_bytes=self.cache_bytes
+        )
 
     def connect(self) -> None:
         self.client.threads(limit=1)

@@ -12,6 +12,7 @@ from benchmarks.workloads import (
     memory,
     processes,
     serializers,
+    servers,
     steps,
     threads,
     writers,
@@ -31,6 +32,7 @@ WORKLOADS: dict[str, Workload] = {
         diff,
         memory,
         conversations,
+        servers,
     )
     for name, workload in module.WORKLOADS.items()
 }

@@ -6,10 +6,10 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.data import conversation
-from benchmarks.figures import Outcome, bytes_in, durable, require_equal, spread
+from benchmarks.figures import Outcome, durable, require_equal, spread
 from benchmarks.gates import Share
 from benchmarks.scenarios import sized
-from benchmarks.stores.interface import Store
+from benchmarks.stores.interface import Store, bytes_in
 from benchmarks.stores.spy import spy
 from benchmarks.workloads.table import Workload
 from lastgood.checkpointers import Message, SqliteCheckpointer

@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.data import conversation, revised
-from benchmarks.figures import Outcome, bytes_in, durable, require_equal
+from benchmarks.figures import Outcome, durable, require_equal
 from benchmarks.gates import Times
 from benchmarks.scenarios import sized
-from benchmarks.stores.interface import AGENT, THREAD
+from benchmarks.stores.interface import AGENT, THREAD, bytes_in
 from benchmarks.stores.lastgood import LastgoodThreads
 from benchmarks.workloads.table import Workload
 

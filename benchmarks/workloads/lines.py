@@ -11,7 +11,6 @@ from benchmarks.data import State, conversation
 from benchmarks.figures import (
     Figures,
     Outcome,
-    bytes_in,
     durable,
     page_bytes,
     require_equal,
@@ -20,7 +19,7 @@ from benchmarks.figures import (
 from benchmarks.gates import Share
 from benchmarks.scenarios import sized
 from benchmarks.stores import LINES
-from benchmarks.stores.interface import Lines
+from benchmarks.stores.interface import Lines, bytes_in
 from benchmarks.workloads.table import Workload
 
 ENDS = 100

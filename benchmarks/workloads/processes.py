@@ -8,11 +8,11 @@ from pathlib import Path
 from time import perf_counter, sleep
 
 from benchmarks.data import windows
-from benchmarks.figures import Outcome, bytes_in, durable, require_equal, spread
+from benchmarks.figures import Outcome, durable, require_equal, spread
 from benchmarks.gates import Limit
 from benchmarks.scenarios import sized
 from benchmarks.stores import THREADS
-from benchmarks.stores.interface import Pragmas
+from benchmarks.stores.interface import Pragmas, bytes_in
 from benchmarks.workloads.table import Workload
 
 PROCESSES = 4

@@ -17,7 +17,6 @@ from benchmarks.figures import (
     Figures,
     Outcome,
     Series,
-    bytes_in,
     bytes_written,
     durable,
     page_bytes,
@@ -50,7 +49,7 @@ def run_steps(make: Make, store: str, directory: Path, scale: float) -> Outcome:
     durability = durable(store, opened.synchronous, opened.pragmas())
     opened.close()
     written = bytes_written() - written
-    figures = {"seconds": sum(times), **_ends(times), "bytes": bytes_in(directory)}
+    figures = {"seconds": sum(times), **_ends(times), "bytes": opened.kept()}
     figures |= {"written": written, "pages": page_bytes(store, path)}
     figures |= _new_bytes(scenario, figures["bytes"])
     figures |= _restores(store, path, scenario, middle)

@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.data import State, windows
-from benchmarks.figures import Outcome, bytes_in, durable, require_equal, spread
+from benchmarks.figures import Outcome, durable, require_equal, spread
 from benchmarks.gates import Times
 from benchmarks.scenarios import sized
 from benchmarks.stores import WRITERS
@@ -38,7 +38,7 @@ async def _write_all(opened: Writers, store: str, work: dict[str, list[State]]) 
     seconds = perf_counter() - begun
     durability = durable(store, opened.synchronous, await opened.pragmas())
     await opened.close()
-    size = bytes_in(opened.path.parent)
+    size = opened.kept()
     await _require_newest(opened, store, work)
     figures = {"seconds": seconds, "saves_per_s": len(times) / seconds, "bytes": size}
     return Outcome(figures | spread("save", times), durability)
@@ -53,7 +53,7 @@ async def _require_newest(opened: Writers, store: str, work: dict[str, list[Stat
 
 
 _STORES = ("lastgood", "langgraph-aiosqlite", "checkpnt")
-_COLUMNS = {
+COLUMNS = {
     "seconds": "total s",
     "saves_per_s": "saves/s",
     "save_p50_ms": "save p50 ms",
@@ -66,7 +66,7 @@ WORKLOADS = {
         "W4 concurrency: 8 async tasks on their own threads, states of 5 KB",
         _STORES,
         partial(async_writers, 8, 500),
-        _COLUMNS,
+        COLUMNS,
         (Times("seconds", "lastgood", "langgraph-aiosqlite", 4),),
         once=frozenset({"checkpnt"}),
     ),
@@ -74,7 +74,7 @@ WORKLOADS = {
         "W4 concurrency: 64 async tasks on their own threads, states of 5 KB",
         _STORES,
         partial(async_writers, 64, 64),
-        _COLUMNS,
+        COLUMNS,
         (Times("seconds", "lastgood", "langgraph-aiosqlite", 5),),
         once=frozenset({"checkpnt"}),
     ),

@@ -97,6 +97,7 @@ class PostgresBackend(RemoteBackend):
             assert found is not None, "just made"
             postgres_schema.check_format(*found, self.url)
             await self._look_at_server(run)
+            self._pools.prepares = await run.is_direct()
         self._ready = True
 
     async def _format(self, run: Session) -> tuple[int, int] | None:

@@ -38,6 +38,8 @@ class Pools(ABC):
     """Where that is, without any secret."""
     commits = True
     """Whether what was sent is committed when the answer is there."""
+    prepares = False
+    """Whether statements are prepared: a session is our own, no pooler hands out others."""
 
     @abstractmethod
     @contextmanager

@@ -1,8 +1,9 @@
 """Sending statements to PostgreSQL, in either colour, and what goes wrong on the way.
 
 One body of SQL serves both colours; only here and in the pools do they differ. Several statements
-are sent at once, as one read-only transaction of one moment. No session state and no prepared
-statements: a pooler in transaction mode may stand between.
+are sent at once, as one read-only transaction of one moment. No session state: a pooler in
+transaction mode may stand between. Statements are prepared where none does, which saves the server
+most of its work on a small one; should a session turn out not to know them, that ends.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, errors
+from psycopg.pq import ExecStatus
 from psycopg_pool import PoolTimeout
 
 from lastgood.backends.postgres_address import CONNECT_SECONDS
@@ -37,6 +39,9 @@ Rows = list[tuple[Any, ...]]
 _BEGIN: Sql = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 _COMMIT: Sql = ("COMMIT", ())
 _PLAIN: dict[str, Any] = {"prepare": False, "binary": True}
+_PREPARED: dict[str, Any] = {"prepare": True, "binary": True}
+_UNKNOWN = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+"""What a session says that is not the one in which a statement was prepared."""
 
 
 async def send(
@@ -46,14 +51,30 @@ async def send(
 
     Raises TransientStorageError if the server says nothing for so many seconds.
     """
-    with translated(pools.label):
+    with translated(pools.label), _noticing(pools):
         if is_blocking():
             with pools.blocking() as connection:
                 _allow(connection, silence)
-                return _send(connection, statements)
+                return _send(connection, statements, _how(pools, connection))
         async with pools.native() as other:
             _allow(other, silence)
-            return await _send_native(other, statements)
+            return await _send_native(other, statements, _how(pools, other))
+
+
+def _how(pools: Pools, connection: Connection[Any] | AsyncConnection[Any]) -> dict[str, Any]:
+    """Whether to prepare; an application that switched it off for its connection is heeded."""
+    wanted = pools.prepares and connection.prepare_threshold is not None
+    return _PREPARED if wanted else _PLAIN
+
+
+@contextmanager
+def _noticing(pools: Pools) -> Iterator[None]:
+    """A pooler that was not recognised: nothing is prepared from now on, and nothing was done."""
+    try:
+        yield
+    except _UNKNOWN as error:
+        pools.prepares = False
+        raise TransientStorageError(f"{pools.label}: sessions are pooled; try again.") from error
 
 
 def _allow(connection: Connection[Any] | AsyncConnection[Any], silence: float | None) -> None:
@@ -62,27 +83,31 @@ def _allow(connection: Connection[Any] | AsyncConnection[Any], silence: float | 
         connection.silence = SILENCE_SECONDS if silence is None else silence
 
 
-def _send(connection: Connection[Any], statements: Sequence[Sql]) -> list[Rows]:
+def _send(
+    connection: Connection[Any], statements: Sequence[Sql], how: dict[str, Any]
+) -> list[Rows]:
     if in_transaction(connection):
         with connection.transaction(), connection.pipeline():
             cursors = [connection.execute(*each, **_PLAIN) for each in statements]
         return [_rows(cursor) for cursor in cursors]
     if len(statements) == 1:
-        return [_rows(connection.execute(*statements[0], **_PLAIN))]
+        return [_rows(connection.execute(*statements[0], **how))]
     with connection.pipeline():
-        cursors = [connection.execute(*each, **_PLAIN) for each in _framed(statements)]
+        cursors = [connection.execute(*each, **how) for each in _framed(statements)]
     return [_rows(cursor) for cursor in cursors][1:-1]
 
 
-async def _send_native(connection: AsyncConnection[Any], statements: Sequence[Sql]) -> list[Rows]:
+async def _send_native(
+    connection: AsyncConnection[Any], statements: Sequence[Sql], how: dict[str, Any]
+) -> list[Rows]:
     if in_transaction(connection):
         async with connection.transaction(), connection.pipeline():
             cursors = [await connection.execute(*each, **_PLAIN) for each in statements]
         return [await _arows(cursor) for cursor in cursors]
     if len(statements) == 1:
-        return [await _arows(await connection.execute(*statements[0], **_PLAIN))]
+        return [await _arows(await connection.execute(*statements[0], **how))]
     async with connection.pipeline():
-        cursors = [await connection.execute(*each, **_PLAIN) for each in _framed(statements)]
+        cursors = [await connection.execute(*each, **how) for each in _framed(statements)]
     return [await _arows(cursor) for cursor in cursors][1:-1]
 
 
@@ -91,11 +116,16 @@ def _framed(statements: Sequence[Sql]) -> list[Sql]:
 
 
 def _rows(cursor: Cursor[Any]) -> Rows:
-    return cursor.fetchall() if cursor.description else []
+    return cursor.fetchall() if _brings_rows(cursor) else []
 
 
 async def _arows(cursor: AsyncCursor[Any]) -> Rows:
-    return await cursor.fetchall() if cursor.description else []
+    return await cursor.fetchall() if _brings_rows(cursor) else []
+
+
+def _brings_rows(cursor: Cursor[Any] | AsyncCursor[Any]) -> bool:
+    """Not by `description`, which is made anew, column by column, whenever it is asked for."""
+    return cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
 
 
 class Session:
@@ -103,6 +133,11 @@ class Session:
 
     def __init__(self, connection: Connection[Any] | AsyncConnection[Any]) -> None:
         self._connection = connection
+
+    async def is_direct(self) -> bool:
+        """Whether the server itself is at the other end, and not a pooler."""
+        ((pid,),) = await self.execute("SELECT pg_backend_pid()")
+        return bool(pid == self._connection.info.backend_pid)
 
     async def execute(self, text: str, values: Sequence[object] = ()) -> Rows:
         """The rows of one statement."""
