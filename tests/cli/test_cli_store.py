@@ -41,7 +41,7 @@ each_command = pytest.mark.parametrize("arguments", WITH_A_STORE, ids=lambda a: 
 
 
 def test_the_table_above_is_complete() -> None:
-    others = {"copy", "doctor", "completion", "demo", "import"}
+    others = {"copy", "db", "doctor", "completion", "demo", "import"}
     assert {command.name for command in COMMANDS} == {a[0] for a in WITH_A_STORE} | others
 
 

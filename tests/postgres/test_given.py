@@ -1,6 +1,7 @@
 """Pools and connections that the application owns."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Iterator
 from types import ModuleType
@@ -204,12 +205,12 @@ def test_a_connection_that_is_closed_says_so(postgres_url: str, schema: str) -> 
 def test_reads_inside_of_a_transaction_while_others_write(postgres_url: str, schema: str) -> None:
     """Each statement there sees another moment; that must not look like damage."""
     stop = threading.Event()
+    saved = itertools.count().__next__
 
     def write() -> None:
         with BlockingClient.postgres(postgres_url, schema=schema) as writer:
-            while not stop.wait(0.005):
-                writer.save("a", session_id="s", execution_state={"n": 0})
-                writer.save("b", session_id="s", execution_state={"n": 0})
+            while not stop.wait(0.03):
+                writer.save("ab"[saved() % 2], session_id="s", execution_state={"n": 0})
 
     with psycopg.connect(postgres_url) as connection:
         client = BlockingClient.postgres(connection, schema=schema)
@@ -227,6 +228,7 @@ def test_reads_inside_of_a_transaction_while_others_write(postgres_url: str, sch
         finally:
             stop.set()
             thread.join()
+    assert saved() > 5, "they did"
 
 
 @pytest.mark.parametrize("name", ["asyncpg.pool.Pool", "sqlalchemy.engine.base.Engine"])

@@ -7,7 +7,6 @@ run in parallel over the pool. See `remote` for how commits meet other writers.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,12 +22,14 @@ from lastgood.backends import (
     postgres_changes,
     postgres_queries,
     postgres_schema,
+    postgres_setup,
     postgres_surveys,
 )
 from lastgood.backends.postgres_connections import PATIENT_SECONDS
 from lastgood.backends.postgres_given import pools_for
-from lastgood.backends.postgres_queries import CLOCK, Questions
-from lastgood.backends.postgres_wire import Rows, Session, Sql, send, session
+from lastgood.backends.postgres_queries import Questions
+from lastgood.backends.postgres_setup import Standing
+from lastgood.backends.postgres_wire import Rows, Sql, send, session
 from lastgood.backends.queries import Answers, Query
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries
 from lastgood.backends.remote_changes import Change, Kind
@@ -87,48 +88,21 @@ class PostgresBackend(RemoteBackend):
         if not self._ready:
             await self.setup()
 
-    async def setup(self) -> None:
+    async def setup(self) -> Standing:
         """Make sure that the tables are there, and of a format that we know."""
-        async with session(self._pools) as run:
-            found = await self._format(run)
-            if found is None:
-                await self._migrate(run)
-                found = await self._format(run)
-            assert found is not None, "just made"
-            postgres_schema.check_format(*found, self.url)
-            await self._look_at_server(run)
-            self._pools.prepares = await run.is_direct()
-        self._ready = True
-
-    async def _format(self, run: Session) -> tuple[int, int] | None:
-        # As rows: names that a session failed to find once, it may remember as missing.
-        there = await run.execute(
-            "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
-            " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = 'meta'",
-            (self.schema,),
-        )
-        if not there:
-            return None
-        found: dict[str, str] = dict(await run.execute(f"SELECT name, value FROM {self._at}.meta"))
-        return int(found["format"]), int(found["oldest"])
-
-    async def _migrate(self, run: Session) -> None:
-        """Under a lock of the transaction: of many at once, one does it and the others wait."""
-        async with run.transaction():
-            lock = zlib.crc32(f"lastgood {self.schema}".encode())
-            await run.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
-            found = await self._format(run)
-            for text in postgres_schema.statements(self.schema, found[0] if found else 0):
-                await run.execute(text)
-
-    async def _look_at_server(self, run: Session) -> None:
-        names = ("fsync", "full_page_writes", "synchronous_commit")
-        settings = ", ".join(f"current_setting('{name}')" for name in names)
         asked_at = ticks()
-        ((clock, fsync, pages, commit),) = await run.execute(f"SELECT {CLOCK}, {settings}")
-        self._clock.seen(clock, asked_at)
-        kept = fsync == pages == "on" and commit != "off"
-        self.durability = "strict" if kept else "window" if fsync == "on" else "cache"
+        async with session(self._pools) as run:
+            found = await postgres_setup.migrate(run, self.schema, self.url)
+            self._pools.prepares = await run.is_direct()
+        self._clock.seen(found.server.clock, asked_at)
+        self.durability = found.server.durability
+        self._ready = True
+        return found
+
+    async def standing(self) -> Standing:
+        """What is there; makes nothing."""
+        async with session(self._pools) as run:
+            return await postgres_setup.standing(run, self.schema)
 
     # what a store on a server provides
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastgood.errors import IncompatibleCheckpointError
 from lastgood.rows import TABLES, fields_of
 
 FORMAT = 1
@@ -114,12 +113,3 @@ def grants(schema: str, role: str) -> list[str]:
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {user}",
         f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {name} TO {user}",
     ]
-
-
-def check_format(found: int, oldest: int, where: str) -> None:
-    """Refuse a store that is newer than this code can handle."""
-    if oldest > FORMAT:
-        raise IncompatibleCheckpointError(
-            f"{where} has format {found}; this version of Lastgood knows formats up to {FORMAT}.",
-            hint="Upgrade lastgood here too: the store was migrated by a newer version.",
-        )

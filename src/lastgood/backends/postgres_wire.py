@@ -172,7 +172,6 @@ _WRONG = (
     errors.InvalidPassword,
     errors.InvalidAuthorizationSpecification,
     errors.InvalidCatalogName,
-    errors.InsufficientPrivilege,
 )
 
 
@@ -196,6 +195,10 @@ def _translation(error: psycopg.Error, label: str) -> LastgoodError:
     state = error.sqlstate or ""
     text = _first_line(error)
     said = f"{label}: {text}"
+    if isinstance(error, errors.InsufficientPrivilege):
+        return BackendConnectionError(
+            said, hint="`lastgood db sql --role NAME` prints the rights that a role needs."
+        )
     if isinstance(error, _WRONG) or _says_wrong(text):
         return BackendConnectionError(said, hint="Check the address, the user and its rights.")
     if state in ("53100", "53200"):

@@ -30,6 +30,7 @@ from lastgood.cli.command import (
 )
 from lastgood.cli.completion import COMPLETE, COMPLETION
 from lastgood.cli.copy import COPY
+from lastgood.cli.db import DB
 from lastgood.cli.delete import DELETE
 from lastgood.cli.demo import DEMO
 from lastgood.cli.diff import DIFF
@@ -64,6 +65,7 @@ COMMANDS: tuple[Command, ...] = (
     VERIFY,
     DOCTOR,
     DU,
+    DB,
     COMPLETION,
     DEMO,
 )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import Command
 from lastgood.cli.doctor_checks import Finding, environment_findings
+from lastgood.cli.doctor_postgres import postgres_findings
 from lastgood.cli.doctor_store import store_findings
 from lastgood.cli.store import address, file_of, json_option
 from lastgood.cli.terminal import Terminal
-from lastgood.registry import shown
+from lastgood.registry import scheme_of, shown
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -20,7 +22,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 def run(options: Namespace) -> int:
     """Look at everything; 1 if something does not work."""
     place = address(options)
-    findings = [*environment_findings(), *store_findings(place, file_of(place))]
+    findings = [*environment_findings(), *_of_store(place)]
     broken = any(finding.level == "problem" for finding in findings)
     if options.json:
         rows = [finding._asdict() for finding in findings]
@@ -28,6 +30,12 @@ def run(options: Namespace) -> int:
     else:
         _print(findings)
     return 1 if broken else 0
+
+
+def _of_store(place: str) -> Iterator[Finding]:
+    if scheme_of(place) == "postgresql":
+        return postgres_findings(place)
+    return store_findings(place, file_of(place))
 
 
 def _print(findings: list[Finding]) -> None:
@@ -52,8 +60,9 @@ def _options(parser: ArgumentParser) -> None:
 DOCTOR = Command(
     name="doctor",
     help="look at the environment: versions, store, disk, clock",
-    description="Look at the environment: versions, the store's file, its disk, the clock. Each "
-    "line is ok, a warning or a problem, with what to do.",
+    description="Look at the environment: versions, the clock, the store's file and its disk, or "
+    "its server with its settings and the way there. Each line is ok, a warning or a problem, with "
+    "what to do.",
     options=_options,
     run=run,
     epilog="""\
@@ -62,6 +71,7 @@ It does not read the data: `lastgood verify` does.
 examples:
   lastgood doctor
   lastgood doctor --store agents.db --json
+  lastgood doctor --store postgresql://app@db.example/agents
 
 with --json: {"store", "findings": [{"level", "what", "found", "advice"}], "ok"}; a level is ok,
 warning or problem. The exit code is 1 if there is a problem""",

@@ -16,6 +16,7 @@ from lastgood.cli.doctor_checks import Finding
 from lastgood.cli.printing import size
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.model import moment
+from lastgood.registry import shown
 from lastgood.rows import LIVE
 
 _LEAST_FREE = 256 << 20
@@ -27,7 +28,7 @@ _MOUNTS = Path("/proc/self/mounts")
 def store_findings(place: str, file: Path | None) -> Iterator[Finding]:
     """The file, its format, its disk."""
     if file is None:
-        yield Finding("ok", "store", f"{place} (not a file: nothing to look at)")
+        yield Finding("ok", "store", f"{shown(place)} (not a file: nothing to look at)")
         return
     if not file.exists():
         hint = "It is made by the first save; `lastgood demo --keep` makes one to look at."

@@ -12,11 +12,13 @@ import sqlite3
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from lastgood import BlockingClient
 from lastgood.backends.files_names import STORE
 from lastgood.cli.command import ABSENT, Refusal
-from lastgood.registry import BACKENDS, scheme_of, shown
+from lastgood.driver import run_blocking
+from lastgood.registry import BACKENDS, open_url, scheme_of, shown
 
 VARIABLE, DEFAULT = "LASTGOOD_URL", "lastgood.db"
 BEGIN = """\
@@ -81,10 +83,28 @@ def opened(options: Namespace) -> BlockingClient:
     place, tenant = address(options), getattr(options, "tenant", None) or "default"
     file = file_of(place)
     if file is None:
+        if scheme_of(place) == "postgresql":
+            _expect_tables(place)
         return BlockingClient.open(place, tenant=tenant)
     if not is_store(file):
         raise Refusal(f"No store here yet: {file} {_lacks(file)}.\n\n{BEGIN}", exit_code=ABSENT)
     return BlockingClient.sqlite(file, tenant=tenant)
+
+
+def _expect_tables(place: str) -> None:
+    """A database without our tables is no store yet, and looking makes none."""
+    backend: Any = open_url(place)
+    try:
+        found = run_blocking(backend.standing())
+    finally:
+        run_blocking(backend.close())
+    if found.format is None:
+        raise Refusal(
+            f"No store here yet: {shown(place)} has no tables of Lastgood in schema "
+            f"{found.schema!r}.",
+            hint="The first save makes them, or `lastgood db migrate`.",
+            exit_code=ABSENT,
+        )
 
 
 def made(options: Namespace) -> BlockingClient:

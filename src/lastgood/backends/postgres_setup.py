@@ -1,0 +1,126 @@
+"""Setting up a store in PostgreSQL: what is there, what is missing, and how that is made.
+
+Forward only, and safe for any number of processes at once: under a lock of the transaction one of
+them does it, and the others find it done. Nothing is made for somebody who only looks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+from psycopg import errors
+
+from lastgood.backend import Durability
+from lastgood.backends import postgres_schema
+from lastgood.backends.postgres_queries import CLOCK
+from lastgood.backends.postgres_wire import Session
+from lastgood.errors import BackendConnectionError, IncompatibleCheckpointError
+
+
+class Server(NamedTuple):
+    """A server, as far as a store depends on it."""
+
+    version: str
+    role: str
+    fsync: str
+    full_page_writes: str
+    synchronous_commit: str
+    clock: int
+
+    @property
+    def durability(self) -> Durability:
+        """What it keeps of what was acknowledged."""
+        if self.fsync == "off":
+            return "cache"
+        safe = self.full_page_writes == "on" and self.synchronous_commit != "off"
+        return "strict" if safe else "window"
+
+
+class Standing(NamedTuple):
+    """What is there of a store."""
+
+    server: Server
+    schema: str
+    format: int | None
+    """None: nothing."""
+    oldest: int | None
+
+    @property
+    def current(self) -> bool:
+        """Whether nothing is left to be done."""
+        return self.format is not None and self.format >= postgres_schema.FORMAT
+
+
+async def examined(run: Session) -> Server:
+    """What the server says of itself, in one round trip."""
+    names = ("fsync", "full_page_writes", "synchronous_commit")
+    settings = ", ".join(f"current_setting('{name}')" for name in names)
+    text = f"SELECT current_setting('server_version'), current_user::text, {settings}, {CLOCK}"
+    (found,) = await run.execute(text)
+    return Server(*found)
+
+
+async def standing(run: Session, schema: str) -> Standing:
+    """What is there; makes nothing."""
+    server = await examined(run)
+    try:
+        return Standing(server, schema, *await _format(run, schema))
+    except errors.InsufficientPrivilege as error:
+        raise _no_rights(error, server.role, schema) from error
+
+
+async def _format(run: Session, schema: str) -> tuple[int | None, int | None]:
+    # As rows: names that a session failed to find once, it may remember as missing.
+    there = await run.execute(
+        "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
+        " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = 'meta'",
+        (schema,),
+    )
+    if not there:
+        return None, None
+    at = postgres_schema.quoted(schema)
+    found: dict[str, str] = dict(await run.execute(f"SELECT name, value FROM {at}.meta"))
+    return int(found["format"]), int(found["oldest"])
+
+
+async def migrate(run: Session, schema: str, where: str) -> Standing:
+    """Make what is missing; gives what is there then. Raises IncompatibleCheckpointError."""
+    found = await standing(run, schema)
+    if not found.current:
+        try:
+            async with run.transaction():
+                await _forward(run, schema)
+        except errors.InsufficientPrivilege as error:
+            raise _no_rights(error, found.server.role, schema) from error
+        found = await standing(run, schema)
+    check(found, where)
+    return found
+
+
+async def _forward(run: Session, schema: str) -> None:
+    lock = zlib.crc32(f"lastgood {schema}".encode())
+    await run.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
+    since, _ = await _format(run, schema)
+    for text in postgres_schema.statements(schema, since or 0):
+        await run.execute(text)
+
+
+def check(found: Standing, where: str) -> None:
+    """Refuse a store that is newer than this code can handle."""
+    known = postgres_schema.FORMAT
+    if (found.oldest or 0) > known:
+        raise IncompatibleCheckpointError(
+            f"{where} has format {found.format}; this version of Lastgood knows formats up to "
+            f"{known}.",
+            hint="Upgrade lastgood here too: the store was migrated by a newer version.",
+        )
+
+
+def _no_rights(error: BaseException, role: str, schema: str) -> BackendConnectionError:
+    said = str(error).strip().split("\n", maxsplit=1)[0]
+    return BackendConnectionError(
+        f"role {role!r} may not use or make the store in schema {schema!r}: {said}.",
+        hint="Let a database administrator run what this prints: "
+        f"lastgood db sql --schema {schema} --role {role}",
+    )

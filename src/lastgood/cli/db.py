@@ -1,0 +1,147 @@
+"""`lastgood db`: the tables of a store in PostgreSQL, for whoever runs the database."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from lastgood import registry
+from lastgood.backends import postgres_schema
+from lastgood.cli import printing
+from lastgood.cli.cleaning import clean
+from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal
+from lastgood.cli.store import address, again, json_option
+from lastgood.cli.terminal import Terminal
+from lastgood.driver import run_blocking
+
+if TYPE_CHECKING:
+    from lastgood.backends.postgres import PostgresBackend
+    from lastgood.backends.postgres_setup import Standing
+
+DEFAULT = "lastgood"
+
+
+def run(options: Namespace) -> int:
+    """Do what the action says."""
+    return {"status": _status, "migrate": _migrate, "sql": _sql}[options.action](options)
+
+
+def _status(options: Namespace) -> int:
+    found = standing(options)
+    _print(found, options)
+    if not options.json and found.format is None:
+        printing.note(f"To make the tables: {again(options, 'db', 'migrate')}")
+    elif not options.json and not found.current:
+        printing.note(f"To bring them up to date: {again(options, 'db', 'migrate')}")
+    return DONE if found.current else NO
+
+
+def _migrate(options: Namespace) -> int:
+    backend = _backend(options)
+    try:
+        found = run_blocking(backend.setup())
+    finally:
+        run_blocking(backend.close())
+    _print(found, options)
+    return DONE
+
+
+def _sql(options: Namespace) -> int:
+    schema = _schema(options)
+    statements = postgres_schema.statements(schema, options.since)
+    if options.role:
+        statements += postgres_schema.grants(schema, options.role)
+    if options.json:
+        printing.document({"schema": schema, "role": options.role, "statements": statements})
+    else:
+        body = [f"{statement};" for statement in statements]
+        print("\n".join(["BEGIN;", *body, "COMMIT;"]))
+    return DONE
+
+
+def standing(options: Namespace) -> Standing:
+    """What is there of the store; makes nothing."""
+    backend = _backend(options)
+    try:
+        return run_blocking(backend.standing())
+    finally:
+        run_blocking(backend.close())
+
+
+def _backend(options: Namespace) -> PostgresBackend:
+    place = address(options)
+    if registry.scheme_of(place) != "postgresql":
+        raise Refusal(
+            f"{registry.shown(place)} is no store in PostgreSQL.",
+            hint="Pass --store postgresql://user@host/database, or set LASTGOOD_URL.",
+            exit_code=USAGE,
+        )
+    given = registry.BACKENDS["postgresql"].arguments(place)
+    schema = getattr(options, "schema", None)
+    backend: PostgresBackend = registry.make(  # type: ignore[assignment]
+        "postgresql", **{**given, **({"schema": schema} if schema else {})}
+    )
+    return backend
+
+
+def _schema(options: Namespace) -> str:
+    """The schema that is meant, also where no database is."""
+    place = address(options)
+    if options.schema or registry.scheme_of(place) != "postgresql":
+        return str(options.schema or DEFAULT)
+    return str(registry.BACKENDS["postgresql"].arguments(place).get("schema", DEFAULT))
+
+
+def _print(found: Standing, options: Namespace) -> None:
+    ours = postgres_schema.FORMAT
+    if options.json:
+        values = {"schema": found.schema, "format": found.format, "known": ours}
+        server = {"server": found.server.version, "role": found.server.role}
+        printing.document({**values, "current": found.current, **server})
+        return
+    terminal = Terminal.on(sys.stdout)
+    terminal.line(clean(f"PostgreSQL {found.server.version}, as role {found.server.role}"))
+    if found.format is None:
+        state = "no tables of Lastgood yet"
+    elif found.format > ours:
+        state = f"format {found.format}, newer than ours ({ours})"
+    else:
+        state = f"format {found.format}" + (" (current)" if found.current else f", ours is {ours}")
+    terminal.line(clean(f"schema {found.schema}: {state}"))
+
+
+def _options(parser: ArgumentParser) -> None:
+    parser.add_argument("action", choices=["status", "migrate", "sql"], help="what to do")
+    parser.add_argument(
+        "--schema", metavar="NAME", help=f"the schema (default: that of the URL, else {DEFAULT})"
+    )
+    parser.add_argument("--role", metavar="NAME", help="sql: also what a role needs that only uses")
+    parser.add_argument(
+        "--since", metavar="FORMAT", type=int, default=0, help="sql: only what leads on from there"
+    )
+    json_option(parser)
+
+
+DB = Command(
+    name="db",
+    help="the tables of a store in PostgreSQL: status, migrate, sql",
+    description="""\
+The tables of a store in PostgreSQL. A client makes them at its first use, if its role may; these
+commands are for when it may not, or shall not.
+
+  status   say which format is there, and whether something is to be done; makes nothing.
+  migrate  make the tables, or bring them up to date; others may use the store meanwhile.
+  sql      print what migrate would run, for a database administrator; needs no database.""",
+    options=_options,
+    run=run,
+    epilog="""\
+The exit code of status is 1 if the tables are not there or not up to date.
+
+examples:
+  lastgood db status --store postgresql://app@db.example/agents
+  lastgood db sql --schema lastgood --role app > lastgood.sql
+
+with --json: status and migrate {"schema", "format", "known", "current", "server", "role"}; sql
+{"schema", "role", "statements": [...]}""",
+)

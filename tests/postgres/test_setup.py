@@ -1,0 +1,252 @@
+"""Setting up: by roles with more and with fewer rights, next to newer and older versions."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from lastgood import BackendConnectionError, BlockingClient, IncompatibleCheckpointError
+from lastgood.backends import postgres_schema
+from lastgood.cli import main
+
+pytestmark = pytest.mark.server("postgres")
+
+LARGE = {"messages": [{"n": n, "text": f"{n} " * 200} for n in range(60)]}
+Sql = Callable[..., list[tuple[object, ...]]]
+
+
+@pytest.fixture
+def database(postgres_url: str) -> Iterator[str]:
+    """A database of our own, in which nobody may do anything but its owner."""
+    name = f"db_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
+    yield urlunsplit(urlsplit(postgres_url)._replace(path=f"/{name}"))
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def sql(database: str) -> Sql:
+    def run(*statements: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(database, autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    return run
+
+
+@pytest.fixture
+def role(database: str, postgres_url: str, sql: Sql) -> Iterator[str]:
+    """A role that may connect, and nothing else; gives its name."""
+    name = f"app_{uuid4().hex[:8]}"
+    sql(f"CREATE ROLE {name} LOGIN", f"GRANT CONNECT ON DATABASE {_name(database)} TO {name}")
+    yield name
+    sql(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+
+
+def _name(url: str) -> str:
+    return urlsplit(url).path.removeprefix("/")
+
+
+def as_role(url: str, role: str) -> str:
+    return url.replace("postgresql://postgres@", f"postgresql://{role}@")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def work(client: BlockingClient) -> None:
+    """Everything that writes in one table or another."""
+    with client.run("w", initial=LARGE) as run:
+        run.append("messages", "word " * 30_000)
+    client.handoff("w@1", "other")
+    client.fork("w@1", branch="idea", switch=True)
+    client.rewind("w", "w@1", agent_id="agent")
+    client.tag("w@1", "good")
+    client.untag("w", "good")
+    client.expire("w@2")
+    client.delete("w")
+    client.save("a", session_id="w", execution_state=LARGE)
+    client.delete("w")
+    client.save("a", session_id="t", execution_state={"n": 1}, ttl_seconds=60)
+    assert client.verify(data=True).clean
+
+
+def test_a_role_with_the_grants_and_nothing_else_can_do_everything(
+    database: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An administrator ran what `lastgood db sql` prints."""
+    code, script, _ = printed(capsys, "db", "sql", "--schema", "agents", "--role", role)
+    assert code == 0
+    sql(script)
+    with BlockingClient.postgres(as_role(database, role), schema="agents") as client:
+        work(client)
+    with (
+        psycopg.connect(as_role(database, role)) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute("CREATE TABLE agents.own (x int)")
+
+
+def test_a_role_that_may_only_read_can_look(database: str, role: str, sql: Sql) -> None:
+    BlockingClient.postgres(database).save("a", session_id="s", execution_state=LARGE)
+    sql(
+        f"GRANT USAGE ON SCHEMA lastgood TO {role}",
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA lastgood TO {role}",
+    )
+    with BlockingClient.postgres(as_role(database, role)) as client:
+        assert client.latest(agent_id="a", session_id="s").state == LARGE
+        assert len(client.log("s")) == 1
+        with pytest.raises(BackendConnectionError, match=r"permission denied.*lastgood db sql"):
+            client.save("a", session_id="s", execution_state={})
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no tables", "tables"])
+def test_a_role_without_rights_is_told_what_to_ask_for(
+    there: bool, database: str, role: str, capsys: pytest.CaptureFixture[str], sql: Sql
+) -> None:
+    if there:
+        BlockingClient.postgres(database, schema="agents").threads()
+    client = BlockingClient.postgres(as_role(database, role), schema="agents")
+    with pytest.raises(BackendConnectionError) as caught:
+        client.save("a", session_id="s", execution_state={})
+    command = f"lastgood db sql --schema agents --role {role}"
+    assert role in caught.value.message
+    assert "permission denied" in caught.value.message
+    assert command in caught.value.hint
+    _, script, _ = printed(capsys, *command.split()[1:])
+    sql(script if not there else script[script.index("GRANT") : script.index("COMMIT")])
+    client.save("a", session_id="s", execution_state={})
+    client.close()
+
+
+def test_a_newer_store_is_refused(database: str, sql: Sql) -> None:
+    BlockingClient.postgres(database).threads()
+    sql("UPDATE lastgood.meta SET value = '7' WHERE name IN ('format', 'oldest')")
+    with pytest.raises(IncompatibleCheckpointError, match=r"has format 7.*Upgrade lastgood"):
+        BlockingClient.postgres(database).threads()
+
+
+def test_a_newer_store_that_we_can_still_use_is_used(
+    database: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a new version is rolled out: it adds a column, and the one before goes on."""
+    before = BlockingClient.postgres(database)
+    before.save("a", session_id="s", execution_state=LARGE)
+    step = ["ALTER TABLE {schema}.thread ADD COLUMN colour text NOT NULL DEFAULT 'none'"]
+    with monkeypatch.context() as newer:
+        newer.setattr(postgres_schema, "FORMAT", 2)
+        newer.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, step))
+        with BlockingClient.postgres(database) as client:
+            client.save("a", session_id="s", execution_state={"n": 1})
+            work(client)
+    found = sql("SELECT value FROM lastgood.meta WHERE name IN ('format', 'oldest') ORDER BY name")
+    assert found == [("2",), ("1",)]
+    before.save("a", session_id="u", execution_state={"n": 2})
+    with BlockingClient.postgres(database) as fresh:
+        work(fresh)
+        assert fresh.latest(agent_id="a", session_id="u").state == {"n": 2}
+    before.close()
+
+
+def test_a_migration_that_fails_leaves_what_was_there(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BlockingClient.postgres(database).save("a", session_id="s", execution_state={"n": 1})
+    steps = ["ALTER TABLE {schema}.thread ADD COLUMN colour text", "SELECT 1 / 0"]
+    with monkeypatch.context() as newer:
+        newer.setattr(postgres_schema, "FORMAT", 2)
+        newer.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, steps))
+        with pytest.raises(Exception, match="division by zero"):
+            BlockingClient.postgres(database).threads()
+    with BlockingClient.postgres(database) as client:
+        assert client.latest(agent_id="a", session_id="s").state == {"n": 1}
+
+
+# the command line
+
+
+def test_db_status_and_migrate(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ("--store", f"{database}&schema=agents")
+    code, out, err = printed(capsys, "db", "status", *store)
+    assert (code, "no tables of Lastgood yet" in out) == (1, True)
+    assert "lastgood db migrate --store" in err + out
+    assert printed(capsys, "threads", *store)[0] == 3, "looking makes nothing"
+    assert json.loads(printed(capsys, "db", "status", "--json", *store)[1])["format"] is None
+    code, out, _ = printed(capsys, "db", "migrate", *store)
+    assert (code, "schema agents: format 1 (current)" in out) == (0, True)
+    assert printed(capsys, "db", "migrate", *store)[0] == 0
+    code, out, _ = printed(capsys, "db", "status", "--json", *store)
+    found = json.loads(out)
+    assert (code, found["current"], found["format"], found["schema"]) == (0, True, 1, "agents")
+    assert printed(capsys, "threads", *store)[0] == 0
+
+
+def test_db_sql_needs_no_database(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = printed(capsys, "db", "sql")
+    assert code == 0
+    assert 'CREATE TABLE "lastgood".checkpoint' in out
+    assert "GRANT" not in out
+    nowhere = "postgresql://me:hunter2@nowhere.invalid/db?schema=team"
+    code, out, _ = printed(capsys, "db", "sql", "--store", nowhere, "--role", 'o"dd')
+    assert 'GRANT USAGE ON SCHEMA "team" TO "o""dd";' in out
+    assert json.loads(printed(capsys, "db", "sql", "--json")[1])["schema"] == "lastgood"
+    code, _, err = printed(capsys, "db", "status", "--store", "agents.db")
+    assert (code, "is no store in PostgreSQL" in err) == (2, True)
+    code, _, err = printed(capsys, "db", "status", "--store", nowhere)
+    assert (code, "hunter2" in err) == (4, False)
+
+
+def test_commands_find_a_store_on_a_server(
+    database: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = BlockingClient.open(database)
+    client.save("a", session_id="order-42", execution_state={"n": 1}, step_name="first")
+    client.close()
+    monkeypatch.setenv("LASTGOOD_URL", database)
+    assert "order-42" in printed(capsys, "threads")[1]
+    assert "first" in printed(capsys, "log", "order-42")[1]
+    assert printed(capsys, "verify", "--data")[0] == 0
+    alias = database.replace("postgresql://", "postgres://")
+    assert "order-42" in printed(capsys, "threads", "--store", alias)[1]
+
+
+def test_the_doctor_looks_at_the_server(
+    database: str, pgbouncer_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = printed(capsys, "doctor", "--json", "--store", database)
+    assert code == 0
+    found = {each["what"]: each for each in json.loads(out)["findings"]}
+    assert found["server"]["found"].startswith("PostgreSQL ")
+    assert found["round trip"]["found"].endswith(" ms")
+    assert found["pooler"]["found"] == "none seen"
+    assert "synchronous_commit off" in found["durability"]["found"]
+    assert found["durability"]["level"] == "warning"
+    assert "no tables in schema lastgood yet" in found["format"]["found"]
+    BlockingClient.open(database).threads()
+    assert "format" in printed(capsys, "doctor", "--store", database)[1]
+    out = printed(capsys, "doctor", "--json", "--store", pgbouncer_url)[1]
+    poolers = [each for each in json.loads(out)["findings"] if each["what"] == "pooler"]
+    assert "PgBouncer" in poolers[0]["found"]
+
+
+def test_the_doctor_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = "postgresql://me:hunter2@127.0.0.1:1/db?sslpassword=hunter2"
+    for json_ in ([], ["--json"]):
+        code, out, err = printed(capsys, "doctor", *json_, "--store", wrong)
+        assert code == 1
+        assert "Connection refused" in out
+        assert "hunter2" not in out + err
