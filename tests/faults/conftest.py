@@ -94,7 +94,12 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(
-    params=["sqlite", "files", pytest.param("postgres", marks=pytest.mark.server("postgres"))]
+    params=[
+        "sqlite",
+        "files",
+        pytest.param("postgres", marks=pytest.mark.server("postgres")),
+        pytest.param("valkey", marks=pytest.mark.server("valkey")),
+    ]
 )
 def base(request: pytest.FixtureRequest, place: Path) -> str:
     """Where a driver makes its stores: an empty directory, or a server."""

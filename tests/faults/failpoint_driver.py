@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import redis
 from forked import Tell, drive, fork
 from rich_store import same_every_time
-from stores import Stores, is_files, is_server, opened
+from stores import Stores, is_files, is_redis, is_server, opened
 
 from lastgood import BlockingClient, LastgoodError
 from lastgood.backends.files_disk import Disk
@@ -318,6 +319,11 @@ def _unusable(url: str) -> str:
 def counted(url: str, nth: int) -> BlockingClient:
     """A client whose process ends before its nth statement."""
     countdown = Countdown(nth)
+    if is_redis(url):
+        redis.connection.AbstractConnection.send_packed_command = _counted(
+            redis.connection.AbstractConnection.send_packed_command, countdown
+        )
+        return opened(url)
     if is_server(url):
         whole = BoundConnection.execute
 

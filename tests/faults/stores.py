@@ -1,6 +1,7 @@
-"""Where fault tests make their stores: files in a directory, or schemas and databases on a server.
+"""Where fault tests make their stores: files in a directory, or schemas, databases and prefixes on
+a server.
 
-A base is a path, `files:` and a path, or the address of a PostgreSQL; a store is what
+A base is a path, `files:` and a path, or the address of a PostgreSQL or a Redis; a store is what
 `BlockingClient.open` opens.
 """
 
@@ -12,13 +13,18 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import psycopg
+import redis
 
 from lastgood import BlockingClient, registry
 from lastgood.backend import Backend
 
 
 def is_server(base: str) -> bool:
-    return base.startswith("postgresql:")
+    return base.startswith("postgresql:") or is_redis(base)
+
+
+def is_redis(base: str) -> bool:
+    return base.startswith(("redis:", "unix:"))
 
 
 def is_files(base: str) -> bool:
@@ -47,6 +53,7 @@ class Stores:
         self._prefix = f"lg_{os.getpid()}_{uuid4().hex[:6]}"
         self._schemas: list[str] = []
         self._databases: list[str] = []
+        self._prefixes: list[str] = []
 
     def new(self, name: str) -> str:
         """The address of a store that is not there yet."""
@@ -54,9 +61,13 @@ class Stores:
             return f"{self.base}/{name}"
         if not is_server(self.base):
             return f"sqlite:///{Path(self.base) / name}.db"
+        mark = "&" if "?" in self.base else "?"
+        if is_redis(self.base):
+            self._prefixes.append(f"{self._prefix}_{name}")
+            return f"{self.base}{mark}prefix={self._prefixes[-1]}"
         schema = f"{self._prefix}_{name}".replace("-", "_")
         self._schemas.append(schema)
-        return f"{self.base}{'&' if '?' in self.base else '?'}schema={schema}"
+        return f"{self.base}{mark}schema={schema}"
 
     def copied(self, url: str, name: str) -> str:
         """A copy of a whole store, which nobody uses now. Only of one that `alone` gave."""
@@ -67,11 +78,22 @@ class Stores:
             target = Path(self.base) / f"{name}.db"
             target.write_bytes(Path(url.removeprefix("sqlite:///")).read_bytes())
             return f"sqlite:///{target}"
+        if is_redis(self.base):
+            return self._prefixed(url, self.new(name))
         return self._database(name, f" TEMPLATE {_database_of(url)}{self._quickly()}")
 
     def alone(self, name: str) -> str:
         """The address of a store that can be copied."""
-        return self._database(name) if is_server(self.base) else self.new(name)
+        shared = is_server(self.base) and not is_redis(self.base)
+        return self._database(name) if shared else self.new(name)
+
+    def _prefixed(self, source: str, target: str) -> str:
+        """No key has its own name in its value, so a copy of all keys is a copy of the store."""
+        old, new = (url.rpartition("prefix=")[2].encode() for url in (source, target))
+        with redis.Redis.from_url(self.base) as client:
+            for key in client.scan_iter(old + b":*", count=1000):
+                client.copy(key, new + key.removeprefix(old))
+        return target
 
     def _database(self, name: str, source: str = "") -> str:
         database = f"{self._prefix}_{name}".replace("-", "_")
@@ -91,6 +113,11 @@ class Stores:
 
     def close(self) -> None:
         """Leave nothing on a server; a directory is for others to remove."""
+        if is_redis(self.base):
+            with redis.Redis.from_url(self.base) as client:
+                for key in client.scan_iter(f"{self._prefix}_*", count=1000):
+                    client.unlink(key)
+            return
         self.sql(*(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)" for name in self._databases))
         self.sql(*(f"DROP SCHEMA IF EXISTS {name} CASCADE" for name in self._schemas))
 
@@ -98,7 +125,7 @@ class Stores:
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        if self._databases or self._schemas:
+        if self._databases or self._schemas or self._prefixes:
             self.close()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from failpoint_driver import OPERATIONS
-from stores import is_files
+from stores import is_files, is_redis
 
 from lastgood.testing.faults.kills import POINTS, REMOTE_POINTS
 
@@ -28,6 +28,11 @@ def files_report(
 @pytest.fixture(scope="module")
 def server_report(postgres_url: str, driver: Callable[..., Any]) -> dict[str, str]:
     return driver("failpoint_driver", base=postgres_url, what="operations")
+
+
+@pytest.fixture(scope="module")
+def redis_report(valkey_url: str, driver: Callable[..., Any]) -> dict[str, str]:
+    return driver("failpoint_driver", base=valkey_url, what="operations")
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -62,11 +67,19 @@ def test_a_kill_of_a_client_leaves_all_or_nothing_on_its_server(
     assert server_report[f"{operation}/{point}"] == ""
 
 
+@pytest.mark.parametrize("point", REMOTE_POINTS)
+@pytest.mark.parametrize("operation", [operation.__name__ for operation in OPERATIONS])
+def test_a_kill_of_a_client_leaves_all_or_nothing_in_redis(
+    operation: str, point: str, redis_report: dict[str, str]
+) -> None:
+    assert redis_report[f"{operation}/{point}"] == ""
+
+
 @pytest.mark.parametrize("what", ["first read", "first save"])
 def test_a_kill_anywhere_in_the_first_open_of_a_new_store_leaves_it_usable(
     what: str, base: str, driver: Callable[..., Any]
 ) -> None:
     report = driver("failpoint_driver", base=base, what=what)
-    least = (what == "first save") * 10 if is_files(base) else 20
+    least = (what == "first save") * 10 if is_files(base) else 10 if is_redis(base) else 20
     assert len(report) >= least, "every statement of the first open had its turn"
     assert {nth: wrong for nth, wrong in report.items() if wrong} == {}

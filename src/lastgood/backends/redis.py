@@ -8,35 +8,31 @@ meet other writers.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from lastgood.backend import Census, Durability, Extents, Footprint, Section, Sheet
-from lastgood.backends import redis_changes, redis_durability, redis_queries, redis_surveys
+from lastgood.backends import redis_changes, redis_durability, redis_parts, redis_queries
 from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
 from lastgood.backends.redis_clients import Clients
 from lastgood.backends.redis_hints import Claim, Hints, Listed
-from lastgood.backends.redis_keys import Keys, part_field, tag_of
+from lastgood.backends.redis_keys import Keys, tag_of
 from lastgood.backends.redis_queries import Question
-from lastgood.backends.redis_rows import StoredPart, unpacked, unpacked_part
 from lastgood.backends.redis_scripts import ASK, COMMIT
+from lastgood.backends.redis_surveyor import Surveyor
 from lastgood.backends.redis_wire import Command, Wire, Word
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries
 from lastgood.backends.remote_changes import Change, Kind
-from lastgood.backends.surveys import of_tenant
 from lastgood.errors import CheckpointIntegrityError, IncompatibleCheckpointError
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
 from lastgood.rows import LIVE, ThreadRow, intact
 
+T = TypeVar("T")
+
 FORMAT = 1
 POOL = 20
-STAGING_SECONDS = 60
-"""How long parts that were sent before their commit are kept."""
-FETCHED = 1000
-"""So many parts of a range are asked for at a time."""
 _STEPS = {"thread": 16, "stream": 64}
 
 
@@ -59,6 +55,7 @@ class RedisBackend(RemoteBackend):
         self._wire = Wire(self._clients)
         self._keys = Keys(prefix)
         self._hints = Hints(self._wire, self._keys)
+        self._surveyor = Surveyor(self._wire, self._keys, self._hints)
         self._wanted = durability
         self._ready = False
         self.url = self._clients.label
@@ -211,30 +208,10 @@ class RedisBackend(RemoteBackend):
         elif (claimed := await self._hints.claim(change, tag)) != b"done":
             return claimed
         thread = self._keys.thread(tag)
-        staged = await self._staged(change, thread)
+        staged = await redis_parts.staged(self._wire, thread, change)
         made = redis_changes.steps(change, thread, claims, hints, staged, self._shift())
         outcome: bytes = await self._wire.one(*COMMIT.call(thread, *redis_changes.flat(made)))
         return outcome
-
-    async def _staged(self, change: Change, thread: str) -> redis_changes.Staged | None:
-        """Send the parts of a large change before, in pieces that no server minds."""
-        if sum(len(part.data) for part in change.parts) <= redis_changes.STAGED:
-            return None
-        key = f"{thread}:w:{os.urandom(8).hex()}"
-        piece: list[Word] = []
-        pieces: list[list[Word]] = [piece]
-        weight = 0
-        pairs = redis_changes.part_pairs(change)
-        for field, value in zip(pairs[::2], pairs[1::2], strict=True):
-            if weight > redis_changes.STAGED or len(piece) >= 2 * redis_changes.GROUP:
-                piece, weight = [], 0
-                pieces.append(piece)
-            piece += (field, value)
-            weight += len(value)  # type: ignore[arg-type]
-        for each in pieces:
-            commands: list[Command] = [("HSET", key, *each), ("EXPIRE", key, STAGING_SECONDS)]
-            await self._wire.send(commands)
-        return redis_changes.Staged(key, len(change.parts))
 
     async def reserve(self, kind: Kind, count: int) -> Sequence[int]:
         await self._open()
@@ -244,124 +221,41 @@ class RedisBackend(RemoteBackend):
 
     # the rest of the interface
 
-    async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
-        return await Tries().of(partial(self._parts, ranges, checked=checked))
+    async def _tried_again(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what only reads, and once more if a connection is lost."""
 
-    async def _parts(self, ranges: Sequence[Extents], *, checked: bool) -> list[list[bytes]]:
-        await self._open()
-        tags = await self._hints.tags({extent.thread for extent in ranges})
-        found: list[list[StoredPart]] = [[] for _ in ranges]
-        left = [n for n, extent in enumerate(ranges) if extent.thread in tags]
-        while left:
-            asked = [self._range(ranges[n], tags, len(found[n])) for n in left]
-            replies = await self._wire.send(asked)
-            more = []
-            for number, command, reply in zip(left, asked, replies, strict=True):
-                there = [unpacked_part(part) for part in reply if part is not None]
-                found[number] += there
-                if len(there) == len(command) - 2 and len(found[number]) < ranges[number].length:
-                    more.append(number)
-            left = more
+        async def opened() -> T:
+            await self._open()
+            return await work()
+
+        return await Tries().of(opened)
+
+    async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
+        found = await self._tried_again(
+            lambda: redis_parts.fetched(self._wire, self._keys, self._hints, ranges)
+        )
         if checked:
             for extent, rows in zip(ranges, found, strict=True):
                 stream, first = extent.first
-                check_parts(
-                    (Spot(stream, first + n), part.digest, part.data) for n, part in enumerate(rows)
-                )
+                spots = (Spot(stream, first + n) for n in range(len(rows)))
+                check_parts((s, r.digest, r.data) for s, r in zip(spots, rows, strict=True))
         return [[part.data for part in rows] for rows in found]
 
-    def _range(self, extent: Extents, tags: dict[int, str], done: int) -> Command:
-        stream, first = extent.first
-        count = min(FETCHED, extent.length - done)
-        fields = (part_field(stream, first + done + n) for n in range(count))
-        return ("HMGET", f"{self._keys.thread(tags[extent.thread])}:p", *fields)
-
     async def census(self, tenant: str) -> Census:
-        return await Tries().of(partial(self._census, tenant))
-
-    async def _census(self, tenant: str) -> Census:
-        await self._open()
-        created = await self._wire.one("HGET", self._keys.meta, "created_at")
-        return Census(await self._hints.count(tenant), int(created))
+        meta = self._keys.meta
+        created = await self._tried_again(lambda: self._wire.one("HGET", meta, "created_at"))
+        count = await self._tried_again(lambda: self._hints.count(tenant))
+        return Census(count, int(created))
 
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
-        return await Tries().of(partial(self._survey, tenant, sections))
-
-    async def _survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
-        await self._open()
-        tags = await self._hints.tags({each.owner for each in sections if each.table != "thread"})
-        calls: dict[str, list[tuple[int, Question]]] = {}
-        sheets = [redis_surveys.empty(section) for section in sections]
-        for index, section in enumerate(sections):
-            if section.table == "thread":
-                sheets[index] = await self._threads(tenant, section)
-            elif section.owner in tags:
-                asked = (index, redis_surveys.question(section))
-                calls.setdefault(tags[section.owner], []).append(asked)
-        commands = []
-        for tag, asked_of in calls.items():
-            words = [word for _, question in asked_of for word in question.words]
-            commands.append(ASK.call(self._keys.thread(tag), 0, b"", b"", *words))
-        replies = await self._wire.send(commands, together=True)
-        for asked_of, (_, _, *answers) in zip(calls.values(), replies, strict=True):
-            for (index, question), answer in zip(asked_of, answers, strict=True):
-                sheets[index] = question.parse(answer)
-        return sheets
-
-    async def _threads(self, tenant: str, section: Section) -> Sheet:
-        if section.name is not None:
-            return await self._named(tenant, section.name)
-        found = await self._hints.numbered(section.low, section.high, section.limit)
-        rows = []
-        for key, tag in found:
-            asked = Question("survey_thread", (key,), bytes)
-            rows.append(ASK.call(self._keys.thread(tag), 0, b"", b"", *asked.words))
-            self._hints.note(key, tag)
-        replies = await self._wire.send(rows)
-        there = [unpacked(ThreadRow, row) for _, _, row in replies if row is not None]
-        after = found[-1][0] + 1 if len(found) == section.limit else None
-        return Sheet(list(of_tenant(tenant, there)), after)
-
-    async def _named(self, tenant: str, name: str) -> Sheet:
-        tag = tag_of(ThreadName(tenant, name))
-        row = await self._wire.one("HGET", self._keys.thread(tag), "t")
-        if row is None:
-            return Sheet([], None)
-        columns = unpacked(ThreadRow, row)
-        self._hints.note(columns[0], tag)
-        return Sheet([columns], None)
+        return await self._tried_again(lambda: self._surveyor.survey(tenant, sections))
 
     async def checkup(self) -> list[Problem]:
-        return await Tries().of(self._checkup)
-
-    async def _checkup(self) -> list[Problem]:
-        await self._open()
-        found: list[Problem] = []
-        low: int | None = 0
-        while low is not None:
-            threads = await self._hints.numbered(low, redis_queries.TOP, 512)
-            asked = Question("remains", (), list)
-            replies = await self._asked_of([tag for _, tag in threads], asked)
-            for (key, _), reply in zip(threads, replies, strict=True):
-                found += redis_surveys.problems(key, reply)
-            low = threads[-1][0] + 1 if threads else None
-        return found
+        return await self._tried_again(self._surveyor.checkup)
 
     async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
-        return {key: await Tries().of(partial(self._weighed, key)) for key in threads}
-
-    async def _weighed(self, key: int) -> Footprint:
-        await self._open()
-        tags = await self._hints.tags([key])
-        if key not in tags:
-            return Footprint(0, 0, 0, 0)
-        pieces: list[list[Any]] = []
-        low, size = 0, redis_surveys.STRETCH
-        while not pieces or size in (pieces[-1][0], pieces[-1][4]):
-            asked = Question("weight", (key, low, low + size - 1), list)
-            pieces += await self._asked_of([tags[key]], asked)
-            low += size
-        return redis_surveys.weighed(pieces)
+        weighed = self._surveyor.weighed
+        return {key: await self._tried_again(partial(weighed, key)) for key in threads}
 
     async def close(self) -> None:
         await self._clients.close()

@@ -54,11 +54,6 @@ def question(section: Section) -> Question:
             return Question("survey_rows", (key, kind, low, limit), _rows(cls))
 
 
-def empty(section: Section) -> Sheet:  # noqa: ARG001
-    """What there is of a thread that nobody knows."""
-    return Sheet([], None)
-
-
 def _rows(cls: type) -> Any:
     return lambda found: Sheet(every(cls, found[0]), _next(found[1]))
 

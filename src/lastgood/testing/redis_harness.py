@@ -22,27 +22,31 @@ _TABLES = {"checkpoint": ":c", "item": ":e", "run": ":r", "move": ":r"}
 
 
 class RedisHarness(BackendHarness):
-    """A prefix on the server of the test run."""
+    """A prefix on the server of the test run, or on another one."""
 
     scheme = "redis"
     server = "valkey"
     turns_clock = True
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, url: str | None = None) -> None:
         super().__init__(directory)
         self.prefix = f"t-{uuid4().hex[:16]}"
+        self.pool_size = 8
+        self._url = url
 
     @property
     def url(self) -> str:
         """Where the server is."""
-        return address(self.server or "valkey")
+        return self._url or address(self.server or "valkey")
 
     def backend(self) -> Backend:
         from lastgood.backends.redis import RedisBackend
 
         mark = "&" if "?" in self.url else "?"
         self.address = f"{self.url}{mark}prefix={self.prefix}"
-        return RedisBackend(self.url, prefix=self.prefix, pool_size=8, shift=self._shift)
+        return RedisBackend(
+            self.url, prefix=self.prefix, pool_size=self.pool_size, shift=self._shift
+        )
 
     def _shift(self) -> int:
         """How far the clock of the case is ahead of the host's."""

@@ -1,0 +1,68 @@
+"""Parts on their way to and from Redis: ranges in pieces of a thousand, large changes staged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from lastgood.backend import Extents
+from lastgood.backends.redis_changes import GROUP, STAGED, Staged, part_pairs
+from lastgood.backends.redis_hints import Hints
+from lastgood.backends.redis_keys import Keys, part_field
+from lastgood.backends.redis_rows import StoredPart, unpacked_part
+from lastgood.backends.redis_wire import Command, Wire, Word
+from lastgood.backends.remote_changes import Change
+
+STAGING_SECONDS = 60
+"""How long parts that were sent before their commit are kept."""
+FETCHED = 1000
+"""So many parts of a range are asked for at a time."""
+
+
+async def fetched(
+    wire: Wire, keys: Keys, hints: Hints, ranges: Sequence[Extents]
+) -> list[list[StoredPart]]:
+    """The parts of each range; one of which a part is missing comes back short."""
+    tags = await hints.tags({extent.thread for extent in ranges})
+    found: list[list[StoredPart]] = [[] for _ in ranges]
+    left = [n for n, extent in enumerate(ranges) if extent.thread in tags]
+    while left:
+        pieces = {n: _piece(keys, ranges[n], tags, len(found[n])) for n in left}
+        replies = await wire.send(list(pieces.values()))
+        left = []
+        for (number, piece), reply in zip(pieces.items(), replies, strict=True):
+            there = [unpacked_part(part) for part in reply if part is not None]
+            found[number] += there
+            if len(there) == len(piece) - 2 and len(found[number]) < ranges[number].length:
+                left.append(number)
+    return found
+
+
+def _piece(keys: Keys, extent: Extents, tags: dict[int, str], done: int) -> Command:
+    stream, first = extent.first
+    count = min(FETCHED, extent.length - done)
+    fields = (part_field(stream, first + done + n) for n in range(count))
+    return ("HMGET", f"{keys.thread(tags[extent.thread])}:p", *fields)
+
+
+async def staged(wire: Wire, thread: str, change: Change) -> Staged | None:
+    """Send the parts of a large change before its commit, in pieces that no server minds."""
+    if sum(len(part.data) for part in change.parts) <= STAGED:
+        return None
+    key = f"{thread}:w:{os.urandom(8).hex()}"
+    for piece in _pieces(part_pairs(change)):
+        await wire.send([("HSET", key, *piece), ("EXPIRE", key, STAGING_SECONDS)])
+    return Staged(key, len(change.parts))
+
+
+def _pieces(pairs: Sequence[Word]) -> Iterator[list[Word]]:
+    piece: list[Word] = []
+    weight = 0
+    for field, value in zip(pairs[::2], pairs[1::2], strict=True):
+        piece += (field, value)
+        weight += len(value) if isinstance(value, bytes) else 0
+        if weight > STAGED or len(piece) >= 2 * GROUP:
+            yield piece
+            piece, weight = [], 0
+    if piece:
+        yield piece

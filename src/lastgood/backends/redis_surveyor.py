@@ -1,0 +1,102 @@
+"""Surveys of a store in Redis, carried out: which threads there are, and what each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lastgood.backend import Footprint, Section, Sheet
+from lastgood.backends import redis_surveys
+from lastgood.backends.queries import ThreadName
+from lastgood.backends.redis_hints import Hints
+from lastgood.backends.redis_keys import Keys, tag_of
+from lastgood.backends.redis_queries import TOP, Question
+from lastgood.backends.redis_rows import unpacked
+from lastgood.backends.redis_scripts import ASK
+from lastgood.backends.redis_wire import Command, Wire
+from lastgood.backends.surveys import of_tenant
+from lastgood.reports import Problem
+from lastgood.rows import ThreadRow
+
+PAGE = 512
+"""So many threads are looked at in a round trip."""
+
+
+class Surveyor:
+    """Reads rows as they are stored."""
+
+    def __init__(self, wire: Wire, keys: Keys, hints: Hints) -> None:
+        self._wire = wire
+        self._keys = keys
+        self._hints = hints
+
+    async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+        """All sections; those of one thread are of one moment."""
+        tags = await self._hints.tags({each.owner for each in sections if each.table != "thread"})
+        calls: dict[str, list[tuple[int, Question]]] = {}
+        sheets = [Sheet([], None) for _ in sections]
+        for index, section in enumerate(sections):
+            if section.table == "thread":
+                sheets[index] = await self._threads(tenant, section)
+            elif section.owner in tags:
+                asked = (index, redis_surveys.question(section))
+                calls.setdefault(tags[section.owner], []).append(asked)
+        made = [self._call(tag, [asked for _, asked in all_]) for tag, all_ in calls.items()]
+        replies = await self._wire.send(made, together=True)
+        for asked_of, (_, _, *answers) in zip(calls.values(), replies, strict=True):
+            for (index, question), answer in zip(asked_of, answers, strict=True):
+                sheets[index] = question.parse(answer)
+        return sheets
+
+    def _call(self, tag: str, questions: Iterable[Question]) -> Command:
+        words = [word for question in questions for word in question.words]
+        return ASK.call(self._keys.thread(tag), 0, b"", b"", *words)
+
+    async def _threads(self, tenant: str, section: Section) -> Sheet:
+        if section.name is not None:
+            return await self._named(tenant, section.name)
+        found = await self._hints.numbered(section.low, section.high, section.limit)
+        made = []
+        for key, tag in found:
+            made.append(self._call(tag, [Question("survey_thread", (key,), bytes)]))
+            self._hints.note(key, tag)
+        replies = await self._wire.send(made)
+        there = [unpacked(ThreadRow, row) for _, _, row in replies if row is not None]
+        after = found[-1][0] + 1 if len(found) == section.limit else None
+        return Sheet(list(of_tenant(tenant, there)), after)
+
+    async def _named(self, tenant: str, name: str) -> Sheet:
+        tag = tag_of(ThreadName(tenant, name))
+        row = await self._wire.one("HGET", self._keys.thread(tag), "t")
+        if row is None:
+            return Sheet([], None)
+        columns = unpacked(ThreadRow, row)
+        self._hints.note(columns[0], tag)
+        return Sheet([columns], None)
+
+    async def checkup(self) -> list[Problem]:
+        """What is wrong with threads as a whole."""
+        found: list[Problem] = []
+        low: int | None = 0
+        while low is not None:
+            threads = await self._hints.numbered(low, TOP, PAGE)
+            made = [self._call(tag, [Question("remains", (), list)]) for _, tag in threads]
+            replies = await self._wire.send(made)
+            for (key, _), (_, _, reply) in zip(threads, replies, strict=True):
+                found += redis_surveys.problems(key, reply)
+            low = threads[-1][0] + 1 if threads else None
+        return found
+
+    async def weighed(self, key: int) -> Footprint:
+        """What one thread takes, stretch by stretch."""
+        tags = await self._hints.tags([key])
+        if key not in tags:
+            return Footprint(0, 0, 0, 0)
+        pieces: list[list[Any]] = []
+        low, size = 0, redis_surveys.STRETCH
+        while not pieces or size in (pieces[-1][0], pieces[-1][4]):
+            asked = Question("weight", (key, low, low + size - 1), list)
+            ((_, _, piece),) = await self._wire.send([self._call(tags[key], [asked])])
+            pieces.append(piece)
+            low += size
+        return redis_surveys.weighed(pieces)
