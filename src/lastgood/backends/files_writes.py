@@ -129,10 +129,13 @@ class FileWriter(FileTables, MemoryWriter):
             ) from error
 
     def _sweep(self) -> None:
-        """Remove what an interrupted commit left, before its name is used again."""
-        if self._strays:
-            for name in self._strays:
-                (self._place / name).unlink(missing_ok=True)
+        """Remove what an interrupted commit left, before its name is used again.
+
+        What was removed before is forgotten from now on, so it must not come back either.
+        """
+        for name in self._strays:
+            (self._place / name).unlink(missing_ok=True)
+        if self._strays or (self._before is not None and self._before.file.removed):
             self.store.disk.sync(self._place)
 
     def _delete(self, writes: Writes) -> None:
@@ -152,6 +155,7 @@ class FileWriter(FileTables, MemoryWriter):
         if files and not (self._place / THREAD).exists():
             # From now on any file without that of the thread is damage.
             self.store.disk.put(self._place / THREAD, files_thread.file_of(ThreadFile()))
+            self.store.disk.sync(self._place)
         for path, data in files.items():
             made.append(path)
             self.store.disk.put(path, data)
