@@ -62,7 +62,7 @@ async def examined(run: Session) -> Server:
     text = f"SELECT current_setting('server_version'), current_user::text, {settings}, {CLOCK}"
     asked_at = ticks()
     (found,) = await run.execute(text)
-    return Server(*found, asked_at=asked_at)
+    return Server._make((*found, asked_at))
 
 
 async def standing(run: Session, schema: str) -> Standing:
