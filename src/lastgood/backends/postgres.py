@@ -33,7 +33,6 @@ from lastgood.backends.postgres_wire import Rows, Sql, send, session
 from lastgood.backends.queries import Answers, Query
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries
 from lastgood.backends.remote_changes import Change, Kind
-from lastgood.backends.remote_clock import ticks
 from lastgood.backends.remote_rows import to_bytes
 from lastgood.errors import StorageError, TransientStorageError
 from lastgood.manifest import Spot, check_parts
@@ -90,11 +89,10 @@ class PostgresBackend(RemoteBackend):
 
     async def setup(self) -> Standing:
         """Make sure that the tables are there, and of a format that we know."""
-        asked_at = ticks()
         async with session(self._pools) as run:
             found = await postgres_setup.migrate(run, self.schema, self.url)
             self._pools.prepares = await run.is_direct()
-        self._clock.seen(found.server.clock, asked_at)
+        self._clock.seen(found.server.clock, found.server.asked_at)
         self.durability = found.server.durability
         self._ready = True
         return found

@@ -15,6 +15,7 @@ from lastgood.backend import Durability
 from lastgood.backends import postgres_schema
 from lastgood.backends.postgres_queries import CLOCK
 from lastgood.backends.postgres_wire import Session
+from lastgood.backends.remote_clock import ticks
 from lastgood.errors import BackendConnectionError, IncompatibleCheckpointError
 
 
@@ -27,6 +28,8 @@ class Server(NamedTuple):
     full_page_writes: str
     synchronous_commit: str
     clock: int
+    asked_at: int
+    """By our own clock."""
 
     @property
     def durability(self) -> Durability:
@@ -57,8 +60,9 @@ async def examined(run: Session) -> Server:
     names = ("fsync", "full_page_writes", "synchronous_commit")
     settings = ", ".join(f"current_setting('{name}')" for name in names)
     text = f"SELECT current_setting('server_version'), current_user::text, {settings}, {CLOCK}"
+    asked_at = ticks()
     (found,) = await run.execute(text)
-    return Server(*found)
+    return Server._make((*found, asked_at))
 
 
 async def standing(run: Session, schema: str) -> Standing:

@@ -1,0 +1,146 @@
+"""Every statement that the library sends uses an index, in a store with 100,000 checkpoints.
+
+The statements are those that the contract makes: they are collected while its cases run, then
+explained on a large store with the values that they were sent with.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import ClientCursor
+
+from lastgood.backends import postgres, postgres_surveys
+from lastgood.backends.queries import Query
+from lastgood.driver import run_blocking
+from lastgood.testing import contract_cases, run_case
+from lastgood.testing.postgres_harness import PostgresHarness
+
+pytestmark = [pytest.mark.server("postgres"), pytest.mark.slow]
+
+TOPICS = (
+    "forks", "histories", "items_cases", "lines", "lists", "moves", "operations", "refs_cases",
+    "removal", "run_cases", "searches", "verification", "watches", "sizes", "conflicts",
+)  # fmt: skip
+FEW = 10
+"""So many cases of each topic make every statement there is."""
+LONG = "watches.watching_from_a_place"
+"""The one that lists a thread too long to be accounted for as a whole."""
+TENANTS, THREADS, CHECKPOINTS = 10, 200, 50
+SMALL = {"meta"}
+
+FILL = f"""
+CREATE FUNCTION pg_temp.some(text, int DEFAULT 16) RETURNS bytea LANGUAGE sql IMMUTABLE
+AS $$ SELECT substring(sha256(convert_to($1, 'UTF8')) FROM 1 FOR $2) $$;
+INSERT INTO thread SELECT t, CASE t % {TENANTS} WHEN 0 THEN 'default' ELSE 'tenant ' || t % 10 END
+    ::bytea, CASE t WHEN 0 THEN 's' ELSE 'thread ' || t END ::bytea, 1, 1, t, '', NULL,
+    {CHECKPOINTS}, {CHECKPOINTS}, pg_temp.some('c' || t || '/50'), 0, 1, 1, 1, 1, 20, 1000,
+    NULL, t, t, '', 1, 0 FROM generate_series(0, {TENANTS * THREADS - 1}) t;
+INSERT INTO lane SELECT thread, 1, 'a', 'main', 0, '' FROM thread;
+INSERT INTO branch SELECT thread, 1, 'main', newest, '' FROM thread;
+INSERT INTO move SELECT thread, 1, 1, newest, 'save', 'main', 'main', 1, '' FROM thread;
+INSERT INTO tag SELECT thread, 'good', newest, 1, '' FROM thread;
+INSERT INTO run SELECT thread, 1, newest, 1, 1, 'idle', 1, 1, 1, 1, NULL, NULL, '', '' FROM thread;
+INSERT INTO item SELECT thread, 'shelf', pg_temp.some('i' || thread || '/' || i), '', 'text', 1, 1,
+    NULL, '' FROM thread, generate_series(1, 20) i;
+INSERT INTO checkpoint SELECT thread, n, pg_temp.some('c' || thread || '/' || n), 1, 'main',
+    pg_temp.some('c' || thread || '/' || n - 1), '', 0, '', n, 'step', 'custom', n, NULL, NULL, '',
+    '', NULL, NULL, NULL, '', '', '', 10, '', '', '', tenant
+    FROM thread, generate_series(1, {CHECKPOINTS}) n;
+INSERT INTO stream SELECT thread, thread * 4 + s FROM thread, generate_series(0, 3) s;
+INSERT INTO part SELECT thread, stream, n, 1, pg_temp.some('p' || stream || '/' || n), 'data'
+    FROM stream, generate_series(1, 25) n;
+INSERT INTO large SELECT thread, pg_temp.some('l' || stream), stream, 1 FROM stream;
+ANALYZE;
+"""
+
+
+@pytest.fixture(scope="module")
+def big(postgres_url: str) -> Iterator[str]:
+    """The name of a schema with much in it; its rows are not whole, only many."""
+    name = f"big_{uuid4().hex[:10]}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        backend = postgres.PostgresBackend(postgres_url, schema=name)
+        run_blocking(backend.setup())
+        run_blocking(backend.close())
+        connection.execute(f"SET search_path = {name}")
+        for statement in FILL.split(";\n"):
+            if statement.strip():
+                connection.execute(statement)
+        yield name
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture(scope="module")
+def sent(
+    postgres_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Sequence[object]], set[type]]:
+    """Statements by their text, with values; and the kinds of questions that were asked."""
+    found: dict[str, Sequence[object]] = {}
+    asked: set[type] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        whole, ask = postgres.send, postgres.PostgresBackend.ask
+
+        async def send(pools: Any, statements: Any, **options: Any) -> Any:
+            for text, values in statements:
+                found.setdefault(re.sub(r'"?t_[0-9a-f]{16}"?', "SCHEMA", text), values)
+            return await whole(pools, statements, **options)
+
+        async def noted(self: Any, queries: Any) -> Any:
+            asked.update(type(query) for query in queries)
+            return await ask(self, queries)
+
+        patch.setattr(postgres, "send", send)
+        patch.setattr(postgres.PostgresBackend, "ask", noted)
+        for topic in TOPICS:
+            cases = [c for c in contract_cases() if c.name.startswith(f"{topic}.")]
+            quick = [case for case in cases if not case.slow or case.name == LONG]
+            for case in sorted(quick, key=lambda case: case.name != LONG)[:FEW]:
+                directory = tmp_path_factory.mktemp("plans")
+                run_case(case, PostgresHarness(directory, postgres_url), "blocking")
+    return found, asked
+
+
+def scans(plan: Any) -> Iterator[str]:
+    """The tables that a plan reads from one end to the other."""
+    if isinstance(plan, list):
+        for each in plan:
+            yield from scans(each)
+    elif isinstance(plan, dict):
+        if plan.get("Node Type") == "Seq Scan":
+            yield plan["Relation Name"]
+        for value in plan.values():
+            if isinstance(value, list | dict):
+                yield from scans(value)
+
+
+def test_every_statement_uses_an_index(
+    big: str, sent: tuple[dict[str, Sequence[object]], set[type]], postgres_url: str
+) -> None:
+    statements, asked = sent
+    assert asked == set(get_args(Query)), "every question was asked"
+    assert len(statements) > 100
+    audits = {text for text, _ in postgres_surveys.lost_threads("SCHEMA")}
+    assert audits <= statements.keys(), "these read whole tables: that is their task"
+    slow: dict[str, set[str]] = {}
+    with psycopg.connect(postgres_url, cursor_factory=ClientCursor) as connection:
+        rows = connection.execute(f"SELECT count(*) FROM {big}.checkpoint").fetchone()
+        assert rows == (TENANTS * THREADS * CHECKPOINTS,)
+        for text, values in statements.items():
+            if text in audits:
+                continue
+            explained = f"EXPLAIN (FORMAT JSON) {text.replace('SCHEMA', big)}"
+            (plan,) = connection.execute(explained, values).fetchone()
+            if found := set(scans(plan)) - SMALL:
+                slow[text] = found
+    assert slow == {}
+
+
+def test_a_scan_would_be_noticed(big: str, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        text = f"EXPLAIN (FORMAT JSON) SELECT * FROM {big}.checkpoint WHERE step_name = 'step'"
+        (plan,) = connection.execute(text).fetchone()
+        assert set(scans(plan)) == {"checkpoint"}
