@@ -147,10 +147,10 @@ class RedisBackend(RemoteBackend):
         while len(found) < listing.limit:
             wanted = listing.limit - len(found)
             listed = await self._hints.page(tenant, listing.sort, after, wanted)
-            if not listed:
+            found += await self._there(query, listed) if listed else []
+            if len(listed) < wanted:
                 break
             after = listed[-1].place
-            found += await self._there(query, listed)
         return found
 
     async def _there(self, query: AskThreads, listed: Sequence[Listed]) -> list[PageRows]:

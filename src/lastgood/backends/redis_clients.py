@@ -21,6 +21,7 @@ import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
+from redis.connection import parse_url
 from redis.retry import Retry
 
 from lastgood.driver import is_blocking
@@ -38,7 +39,7 @@ class Clients:
     """Clients for one address."""
 
     def __init__(self, url: str, size: int) -> None:
-        self.label = shown(url)
+        self.label = shown(checked(url))
         self.cluster = False
         """Whether the server turned out to be one of a Cluster."""
         self._url = url
@@ -125,6 +126,27 @@ class Clients:
         """In a forked child: begin anew."""
         _ABANDONED.extend([self._client, *self._clients.values()])
         self._begin()
+
+
+_UNREADABLE = (
+    "this is not the address of a Redis server (it is not shown here: it may hold a password). "
+    "Write redis://user:password@host:port/0, rediss://... or unix:///path/to/socket, with "
+    "@ / : ? # and % in a password as %40 %2F %3A %3F %23 and %25."
+)
+
+
+def checked(url: str) -> str:
+    """An address that the driver can read; raises ValueError, without quoting any of it."""
+    authority, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    try:
+        parse: Any = parse_url
+        parse(url)
+        shown(url)
+    except (ValueError, TypeError):
+        raise ValueError(_UNREADABLE) from None
+    if authority.count("@") > 1 or "@" in path:
+        raise ValueError(_UNREADABLE)  # the end of a password that was not quoted
+    return url
 
 
 def shown(url: str) -> str:

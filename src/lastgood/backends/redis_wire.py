@@ -151,7 +151,7 @@ def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
     said = f"{label}: {text}"
     if isinstance(error, _WRONG) or any(word in text for word in _DENIED):
         return BackendConnectionError(said, hint="Check the address, the user and its rights.")
-    if "OOM " in text or "MISCONF" in text:
+    if isinstance(error, exceptions.OutOfMemoryError) or text.startswith(("OOM", "MISCONF")):
         return StorageFullError(said, hint="Nothing of this save was kept.")
     if "WRONGTYPE" in text:
         return CheckpointIntegrityError(f"{said} Something else wrote to this key.")

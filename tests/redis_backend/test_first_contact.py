@@ -1,0 +1,209 @@
+"""A server that cannot be used says so at once, and shows no secret; one that can tells truthfully
+what it keeps.
+"""
+
+import asyncio
+import socket
+import time
+import traceback
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+import redis
+
+from lastgood import (
+    BackendConnectionError,
+    BlockingClient,
+    Client,
+    IncompatibleCheckpointError,
+    LastgoodError,
+)
+from lastgood.backends.redis_durability import judged
+from lastgood.testing.servers import Redis62Server, ValkeyCluster, ValkeyServer
+from lastgood.testing.store import COLOURS, Colour
+
+SECRET = "hunter2@the/gate#1"
+PIECES = (SECRET, quote(SECRET, safe=""), "hunter2")
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[ValkeyServer]:
+    with ValkeyServer(password="right", tcp=True) as server:
+        yield server
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port on which somebody listens and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(8)
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def closed() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def tried(url: str, colour: Colour) -> LastgoodError:
+    """The error of the first call."""
+    if colour == "blocking":
+        with pytest.raises(LastgoodError) as caught:
+            BlockingClient.redis(url).threads()
+        return caught.value
+
+    async def call() -> None:
+        await Client.redis(url).threads()
+
+    with pytest.raises(LastgoodError) as caught:
+        asyncio.run(call())
+    return caught.value
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize("wrong", ["password", "user", "none", "port", "name", "silent", "socket"])
+def test_a_wrong_address_is_told_at_once_and_without_a_secret(
+    wrong: str,
+    colour: Colour,
+    guarded: ValkeyServer,
+    silent: int,
+    closed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lastgood.backends.redis_clients.REPLY_SECONDS", 1)
+    password = quote(SECRET, safe="")
+    url, says = {
+        "password": (f"redis://:{password}@127.0.0.1:{guarded.port}", "invalid username-password"),
+        "user": (f"redis://nobody:{password}@127.0.0.1:{guarded.port}", "username-password"),
+        "none": (f"redis://127.0.0.1:{guarded.port}", "Authentication required"),
+        "port": (f"redis://:{password}@127.0.0.1:{closed}/0", "111 connecting"),
+        "name": (f"redis://:{password}@no.such.host.invalid", "no.such.host.invalid"),
+        "silent": (f"redis://:{password}@127.0.0.1:{silent}", "imeout"),
+        "socket": (f"unix://:{password}@/nowhere/socket", "/nowhere/socket"),
+    }[wrong]
+    began = time.monotonic()
+    error = tried(url, colour)
+    assert time.monotonic() - began < 6
+    assert isinstance(error, BackendConnectionError)
+    assert says in str(error)
+    told = "".join(traceback.format_exception(error)) + repr(error)
+    assert [piece for piece in PIECES if piece in told] == []
+
+
+def test_an_address_of_another_kind_is_refused() -> None:
+    for url in ("http://localhost", "localhost:6379", f"redis://:{SECRET}@localhost:6379"):
+        with pytest.raises(ValueError, match="redis://") as caught:
+            BlockingClient.redis(url)
+        told = "".join(traceback.format_exception(caught.value))
+        assert "the/gate" not in told
+    with pytest.raises(ValueError, match="durability"):
+        BlockingClient.redis(durability="relaxed")
+
+
+LEVELS = {
+    "strict": ({"appendonly": "yes", "appendfsync": "always"}, "strict"),
+    "every second": ({"appendonly": "yes", "appendfsync": "everysec"}, "window"),
+    "snapshots": ({"save": "900 1"}, "window"),
+    "nothing": ({}, "cache"),
+    "evicting": (
+        {
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "maxmemory": "100mb",
+            "maxmemory-policy": "allkeys-lru",
+        },
+        "cache",
+    ),
+}
+
+
+@pytest.mark.parametrize("make", [ValkeyServer, Redis62Server])
+@pytest.mark.parametrize("level", LEVELS)
+def test_durability_is_read_from_the_server(level: str, make: type[ValkeyServer]) -> None:
+    settings, expected = LEVELS[level]
+    with make() as server:
+        for name, value in settings.items():
+            server.ask("CONFIG", "SET", name, value)
+        with BlockingClient.redis(server.url) as client:
+            assert client.durability == "unknown", "nobody has asked yet"
+            client.threads()
+            assert client.durability == expected
+        with BlockingClient.redis(server.url, durability="strict") as strict:
+            if expected == "strict":
+                strict.threads()
+            else:
+                with pytest.raises(BackendConnectionError, match=f"'{expected}'.*appendfsync"):
+                    strict.save("a", session_id="s", execution_state={})
+        with BlockingClient.redis(server.url) as client:
+            assert len(client.threads()) == 0
+
+
+def test_a_server_that_keeps_its_settings_to_itself(guarded: ValkeyServer) -> None:
+    """As managed ones do: nothing is assumed, and nothing else is missing."""
+    rules = ["on", ">pass", "~*", "+@all", "-config"]
+    with redis.Redis.from_url(guarded.url) as admin:
+        admin.execute_command("ACL", "SETUSER", "worker", *rules)
+    url = f"redis://worker:pass@127.0.0.1:{guarded.port}"
+    with BlockingClient.redis(url) as client:
+        saved = client.save("a", session_id="s", execution_state={"n": 1})
+        assert client.durability == "unknown"
+        assert client.restore(saved).state == {"n": 1}
+    with (
+        BlockingClient.redis(url, durability="strict") as strict,
+        pytest.raises(BackendConnectionError, match="unknown"),
+    ):
+        strict.threads()
+
+
+def test_a_cluster_is_as_durable_as_its_weakest_node() -> None:
+    with ValkeyCluster(fsync=True) as cluster:
+        with BlockingClient.redis(cluster.url, durability="strict") as client:
+            client.threads()
+            assert client.durability == "strict"
+        cluster.nodes[2].ask("CONFIG", "SET", "appendfsync", "everysec")
+        with BlockingClient.redis(cluster.url) as client:
+            client.threads()
+            assert client.durability == "window"
+
+
+def test_eviction_needs_a_limit() -> None:
+    assert judged({"maxmemory": "0", "maxmemory-policy": "allkeys-lru", "save": "1 1"}) == "window"
+
+
+def test_a_store_of_a_newer_format_is_refused(valkey_url: str) -> None:
+    with redis.Redis.from_url(valkey_url) as raw:
+        raw.hset("newer:meta", mapping={"format": 99})
+        try:
+            with (
+                BlockingClient.redis(valkey_url, prefix="newer") as client,
+                pytest.raises(IncompatibleCheckpointError, match="99"),
+            ):
+                client.threads()
+        finally:
+            raw.unlink("newer:meta")
+
+
+def test_a_full_server_says_so_and_loses_nothing() -> None:
+    """With `noeviction`, which is the default: the save raises, removing still works."""
+    from lastgood import StorageFullError
+
+    with ValkeyServer() as server, BlockingClient.redis(server.url) as client:
+        first = client.save("a", session_id="s", execution_state={"n": 1})
+        other = client.save("a", session_id="other", execution_state={"n": 1})
+        server.ask("CONFIG", "SET", "maxmemory", "1mb")
+        for state in ({"n": 2}, {"image": bytes(3_000_000)}):
+            with pytest.raises(StorageFullError):
+                client.save("a", session_id="s", execution_state=state)
+        assert client.latest(agent_id="a", session_id="s").checkpoint_id == first
+        assert client.expire(other)
+        assert client.delete("other")
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        client.save("a", session_id="s", execution_state={"n": 2})
+        assert [c.state["n"] for c in client.timeline("a", "s")] == [2, 1]
+        assert client.verify(data=True).clean

@@ -1,0 +1,151 @@
+"""How often an operation crosses the network, counted by a proxy; whether others wait for it."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastgood.testing.faults.proxy import Proxy
+from lastgood.testing.redis_harness import RedisHarness
+from lastgood.testing.store import COLOURS, Colour, Store
+from lastgood.testing.suite import run_body
+
+pytestmark = pytest.mark.server("valkey")
+
+LARGE = {"messages": [{"n": n, "text": f"{n} " * 200} for n in range(60)]}
+VAST = {f"field {n}": [f"{n} {m} " * 60 for m in range(20)] for n in range(60)}
+"""A state with so many sequences that its manifest is stored as pages itself."""
+
+
+class Counted(RedisHarness):
+    """Clients go through a proxy; what the harness itself does, goes straight."""
+
+    def __init__(self, directory: Path, proxy: Proxy, straight: str) -> None:
+        super().__init__(directory, proxy.url)
+        self._straight = straight
+
+    def close(self) -> None:
+        self._url = self._straight
+        super().close()
+
+
+@pytest.fixture
+def proxy(valkey_url: str) -> Iterator[Proxy]:
+    with Proxy(valkey_url) as one:
+        yield one
+
+
+Play = Callable[[Callable[[Store], Any]], None]
+
+
+@pytest.fixture(params=COLOURS)
+def play(request: Any, proxy: Proxy, valkey_url: str, tmp_path: Path) -> Play:
+    colour: Colour = request.param
+    return lambda body: run_body(body, Counted(tmp_path, proxy, valkey_url), colour)
+
+
+class Meter:
+    """Counts the round trips of calls."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+
+    async def of(self, call: Awaitable[Any]) -> int:
+        before = self.proxy.round_trips
+        await call
+        return self.proxy.round_trips - before
+
+
+def test_a_save_inside_of_a_run_is_one_round_trip(play: Play, proxy: Proxy) -> None:
+    async def body(store: Store) -> None:
+        client, meter = store.client(), Meter(proxy)
+        async with client.run("s", initial=LARGE) as run:
+            assert await meter.of(run.save({**LARGE, "n": 1})) == 1
+            assert await meter.of(run.save({**LARGE, "n": 2})) == 1
+            assert await meter.of(run.append("messages", "one more", "and one")) == 1
+            assert await meter.of(run.append("messages", "word " * 30_000)) <= 2, "a large part"
+            assert await meter.of(run.save({"n": 3})) == 1
+
+    play(body)
+
+
+def test_a_save_is_two_round_trips(play: Play, proxy: Proxy) -> None:
+    """Whoever wrote last; in a thread that this client wrote to before, one is enough."""
+
+    async def body(store: Store) -> None:
+        client, other, meter = store.client(), store.client(), Meter(proxy)
+        await client.save("a", session_id="s", execution_state=LARGE)
+        assert await meter.of(client.save("a", session_id="s", execution_state={"n": 1})) == 1
+        await other.save("a", session_id="s", execution_state={"n": 2})
+        fresh = store.client()
+        await fresh.threads()
+        assert await meter.of(fresh.save("a", session_id="s", execution_state={"n": 3})) == 2
+        assert await meter.of(other.save("c", session_id="s", execution_state={"n": 5})) <= 3
+
+    play(body)
+
+
+def test_a_restore_is_two_round_trips_and_three_for_a_large_manifest(
+    play: Play, proxy: Proxy
+) -> None:
+    async def body(store: Store) -> None:
+        client, meter = store.client(), Meter(proxy)
+        small = await client.save("a", session_id="s", execution_state={"n": 1})
+        large = await client.save("a", session_id="s", execution_state=LARGE)
+        vast = await client.save("a", session_id="s", execution_state=VAST)
+        trips = {}
+        for name, id in {"small": small, "large": large, "vast": vast}.items():
+            fresh = store.client()
+            await fresh.stats("s")
+            await fresh.latest(agent_id="nobody", session_id="nowhere")
+            trips[name] = await meter.of(fresh.restore(id))
+        assert trips == {"small": 1, "large": 2, "vast": 3}
+
+    play(body)
+
+
+def test_lists_take_a_number_of_round_trips_that_does_not_grow(play: Play, proxy: Proxy) -> None:
+    async def body(store: Store) -> None:
+        client, meter = store.client(), Meter(proxy)
+        for thread in range(12):
+            for number in range(12):
+                await client.save("a", session_id=f"{thread}", execution_state={"n": number})
+        fresh = store.client()
+        await fresh.threads(limit=1)
+        for limit in (2, 10, 50):
+            assert await meter.of(fresh.threads(limit=limit)) == 2
+        assert await meter.of(fresh.log("3")) == 1
+        assert await meter.of(fresh.branches("3")) == 1
+        assert await meter.of(fresh.resolve("3@5")) <= 2
+        assert await meter.of(fresh.timeline("a", "3")) <= 2
+
+    play(body)
+
+
+def test_twenty_slow_reads_take_the_time_of_one(play: Play, proxy: Proxy) -> None:
+    """On a pool of twenty nobody waits for another."""
+
+    async def body(store: Store) -> None:
+        store.harness.pool_size = 20
+        client = store.client()
+        ids = [
+            await client.save("a", session_id=f"{n}", execution_state={"n": n}) for n in range(20)
+        ]
+        reader = store.client()
+        calls = [lambda id=id: reader.restore(id) for id in ids]
+        proxy.delay(to_client=0.005)
+        while proxy.connections < 22:  # every connection of the pool is made
+            await store.together([lambda: reader.threads() for _ in range(40)])
+        proxy.delay(to_client=0.25)
+        began = time.monotonic()
+        await reader.restore(ids[0])
+        one = time.monotonic() - began
+        began = time.monotonic()
+        found = await store.together(calls)
+        all_ = time.monotonic() - began
+        assert [each.state for each in found] == [{"n": n} for n in range(20)]
+        assert all_ < 5 * one, f"one takes {one:.3f} s, twenty take {all_:.3f} s"
+
+    play(body)
