@@ -5,6 +5,7 @@ import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -386,3 +387,20 @@ class TestColours:
                 job.result(60)
         assert threading.active_count() < 50
         assert len(list(saver.list(config("c")))) == 10
+
+
+class TestFactories:
+    def test_every_kind_of_store(self, tmp_path: Path, postgres_url: str, valkey_url: str) -> None:
+        name = f"f{uuid4().hex[:12]}"
+        savers = [
+            LastgoodSaver.from_sqlite(str(tmp_path / "a.db")),
+            LastgoodSaver.from_conn_string(str(tmp_path / "b.db")),
+            LastgoodSaver.from_conn_string(f"sqlite:///{tmp_path / 'c.db'}"),
+            LastgoodSaver.from_memory(),
+            LastgoodSaver.from_postgres(postgres_url, schema=name),
+            LastgoodSaver.from_redis(valkey_url, prefix=name),
+        ]
+        for made in savers:
+            with made as saver:
+                at, _ = put(saver, {"a": 1})
+                assert saver.get_tuple(at) is not None

@@ -74,6 +74,17 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         return cls(Client.postgres(dsn, schema=schema, **options))
 
     @classmethod
+    def from_redis(
+        cls,
+        url: str = "redis://localhost:6379",
+        *,
+        prefix: str = "lastgood",
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """A saver in Redis or Valkey; all keys begin with the prefix."""
+        return cls(Client.redis(url, prefix=prefix, **options))
+
+    @classmethod
     def from_memory(cls, **options: Unpack[ClientOptions]) -> Self:
         """A saver that ends with the process."""
         return cls(Client.memory(**options))
