@@ -102,21 +102,24 @@ class FileWriter(FileTables, MemoryWriter):
 
     def _carry_out(self, writes: Writes) -> None:
         made: list[Path] = []
+        path, data = self._place / THREAD, b""
         try:
             self._sweep()
             self._prepare(writes, made)
             self._failpoint("after-write")
-            path = self._place / THREAD
-            made.append(self.store.disk.prepare(path, files_thread.file_of(self._after(writes))))
+            data = files_thread.file_of(self._after(writes))
+            made.append(self.store.disk.prepare(path, data))
             self._failpoint("before-commit")
-            made.pop().replace(path)
+            made[-1].replace(path)
         except BaseException:
-            files_disk.discard(made)
+            # Ctrl-C may come when the commit is over: then its files must stay.
+            if files_disk.read(path) != data:
+                files_disk.discard(made)
             raise
         self._make_last()
         self._failpoint("after-commit")
-        for path, opened in self._opened.items():
-            self.store.wrote(path, opened)
+        for written, opened in self._opened.items():
+            self.store.wrote(written, opened)
         self._delete(writes)
 
     def _make_last(self) -> None:
