@@ -12,8 +12,10 @@ import time
 from collections.abc import Generator
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection, Connection, OperationalError
+from psycopg import AsyncConnection, Connection, OperationalError, adapters
+from psycopg.adapt import AdaptersMap
 from psycopg.errors import QueryCanceled
+from psycopg.types.array import ListBinaryDumper
 
 T = TypeVar("T")
 Signals = Generator[Any, Any, T]
@@ -23,6 +25,16 @@ SILENCE_SECONDS = 20.0
 """How long a server may say nothing while it is asked or told something."""
 PATIENT_SECONDS = 3600.0
 """The same where much is read or removed at once: checking a store, deleting a thread."""
+
+
+class Binary:
+    """How values are sent: arrays too as they are, where the driver would spell every byte."""
+
+    adapters = AdaptersMap(adapters)
+    connection = None
+
+
+Binary.adapters.register_dumper(list, ListBinaryDumper)
 
 
 def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConnection) -> Any:

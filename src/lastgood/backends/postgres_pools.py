@@ -20,7 +20,12 @@ from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from lastgood.backends.postgres_address import CONNECT_SECONDS, lively, parsed, shown
-from lastgood.backends.postgres_connections import BoundAsyncConnection, BoundConnection, is_dead
+from lastgood.backends.postgres_connections import (
+    Binary,
+    BoundAsyncConnection,
+    BoundConnection,
+    is_dead,
+)
 from lastgood.driver import is_blocking
 
 _ABANDONED: list[object] = []
@@ -84,7 +89,7 @@ class OwnPools(Pools):
 
     def _options(self) -> dict[str, Any]:
         return {
-            "kwargs": {"autocommit": True},
+            "kwargs": {"autocommit": True, "context": Binary()},
             "min_size": 0,
             "max_size": self._size,
             "timeout": CONNECT_SECONDS,

@@ -10,11 +10,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import lru_cache
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, errors
+from psycopg import (
+    AsyncConnection,
+    AsyncCursor,
+    AsyncRawCursor,
+    Connection,
+    Cursor,
+    RawCursor,
+    errors,
+)
 from psycopg.pq import ExecStatus
+from psycopg.rows import tuple_row
 from psycopg_pool import PoolTimeout
 
 from lastgood.backends.postgres_address import CONNECT_SECONDS
@@ -86,29 +96,49 @@ def _allow(connection: Connection[Any] | AsyncConnection[Any], silence: float | 
 def _send(
     connection: Connection[Any], statements: Sequence[Sql], how: dict[str, Any]
 ) -> list[Rows]:
+    def execute(text: Any, values: Sequence[object], how: dict[str, Any] = how) -> Cursor[Any]:
+        cursor = RawCursor(connection, row_factory=tuple_row)
+        return cursor.execute(numbered(text), values, **how)
+
     if in_transaction(connection):
         with connection.transaction(), connection.pipeline():
-            cursors = [connection.execute(*each, **_PLAIN) for each in statements]
+            cursors = [execute(*each, _PLAIN) for each in statements]
         return [_rows(cursor) for cursor in cursors]
     if len(statements) == 1:
-        return [_rows(connection.execute(*statements[0], **how))]
+        return [_rows(execute(*statements[0]))]
     with connection.pipeline():
-        cursors = [connection.execute(*each, **how) for each in _framed(statements)]
+        cursors = [execute(*each) for each in _framed(statements)]
     return [_rows(cursor) for cursor in cursors][1:-1]
 
 
 async def _send_native(
     connection: AsyncConnection[Any], statements: Sequence[Sql], how: dict[str, Any]
 ) -> list[Rows]:
+    async def execute(
+        text: Any, values: Sequence[object], how: dict[str, Any] = how
+    ) -> AsyncCursor[Any]:
+        cursor = AsyncRawCursor(connection, row_factory=tuple_row)
+        return await cursor.execute(numbered(text), values, **how)
+
     if in_transaction(connection):
         async with connection.transaction(), connection.pipeline():
-            cursors = [await connection.execute(*each, **_PLAIN) for each in statements]
+            cursors = [await execute(*each, _PLAIN) for each in statements]
         return [await _arows(cursor) for cursor in cursors]
     if len(statements) == 1:
-        return [await _arows(await connection.execute(*statements[0], **how))]
+        return [await _arows(await execute(*statements[0]))]
     async with connection.pipeline():
-        cursors = [await connection.execute(*each, **how) for each in _framed(statements)]
+        cursors = [await execute(*each) for each in _framed(statements)]
     return [await _arows(cursor) for cursor in cursors][1:-1]
+
+
+@lru_cache(maxsize=1024)
+def numbered(text: str) -> bytes:
+    """A statement as the server takes it: `$1`, `$2` in the place of each `%s`.
+
+    The driver would do that too, but for one with more than 50 values each time anew.
+    """
+    first, *rest = text.split("%s")
+    return "".join([first, *(f"${n}{piece}" for n, piece in enumerate(rest, start=1))]).encode()
 
 
 def _framed(statements: Sequence[Sql]) -> list[Sql]:
