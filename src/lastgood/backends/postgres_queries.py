@@ -8,6 +8,7 @@ evaluates once: then every table is read by the index that leads with that key.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -70,6 +71,7 @@ class Statement(NamedTuple):
     parse: Parse
 
 
+@cache
 def _all(alias: str, cls: type) -> str:
     return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
 
@@ -279,6 +281,13 @@ class Questions:
 
 def parts(schema: str, ranges: Sequence[Extents]) -> tuple[str, list[object]]:
     """The parts of all ranges in one statement: (which range, stream, number, digest, data)."""
+    if len(ranges) == 1:
+        ((thread, (stream, first), length, _),) = ranges
+        text = (
+            f"SELECT 1, stream, number, digest, data FROM {schema}.part WHERE thread = %s"
+            " AND stream = %s AND number BETWEEN %s AND %s ORDER BY number"
+        )
+        return text, [thread, stream, first, first + length - 1]
     text = (
         "SELECT u.i, u.stream, p.number, p.digest, p.data FROM"
         " unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[])"
