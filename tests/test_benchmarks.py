@@ -143,6 +143,16 @@ class TestScenarios:
         assert lengths == [102, 182, 200, 151, 200]
 
 
+ON_SERVERS = [
+    pytest.param(workload, store, marks=pytest.mark.server)
+    for workload, store in (
+        ("w1-postgres", "lastgood-postgres-append"),
+        ("w4-postgres", "lastgood-postgres"),
+        ("w5-postgres", "lastgood-postgres-uncached"),
+    )
+]
+
+
 def runnable() -> list[tuple[str, str]]:
     """Every store of W1 that needs no peer's library, and one of ours on the other workloads."""
     own = ("floor", "json-rows", "lastgood-append", "lastgood-save", "pickle-files")
@@ -154,7 +164,7 @@ def runnable() -> list[tuple[str, str]]:
     return [*(("w1", store) for store in own), *zip(others, firsts, strict=True)]
 
 
-@pytest.mark.parametrize(("workload", "store"), runnable())
+@pytest.mark.parametrize(("workload", "store"), [*runnable(), *ON_SERVERS])
 def test_a_workload_runs_and_compares_what_it_restores(
     workload: str, store: str, tmp_path: Path
 ) -> None:
