@@ -20,6 +20,15 @@ def schema(postgres_url: str) -> Iterator[str]:
         connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
+SAVES = 8
+"""More than the driver's threshold."""
+
+
+def _saves(client: BlockingClient) -> None:
+    for number in range(SAVES):
+        client.save("a", session_id="s", execution_state={"n": number})
+
+
 def prepared(client: BlockingClient) -> int:
     """How many statements a session of the client's pool knows."""
     with _pools(client).blocking() as connection:
@@ -33,47 +42,47 @@ def _pools(client: BlockingClient) -> Any:
 
 def test_directly(postgres_url: str, schema: str) -> None:
     with BlockingClient.postgres(postgres_url, schema=schema, pool_size=1) as client:
-        client.save("a", session_id="s", execution_state={"n": 1})
-        client.save("a", session_id="s", execution_state={"n": 2})
+        _saves(client)
         assert prepared(client) > 0
 
 
 def test_not_behind_a_pooler(pgbouncer_url: str, schema: str) -> None:
     with BlockingClient.postgres(pgbouncer_url, schema=schema, pool_size=1) as client:
-        client.save("a", session_id="s", execution_state={"n": 1})
+        _saves(client)
+        assert prepared(client) == 0
         assert not _pools(client).prepares
 
 
 def test_not_on_a_connection_that_is_told_not_to(postgres_url: str, schema: str) -> None:
     with psycopg.connect(postgres_url, autocommit=True, prepare_threshold=None) as connection:
         client = BlockingClient.postgres(connection, schema=schema)
-        client.save("a", session_id="s", execution_state={"n": 1})
+        _saves(client)
         assert prepared(client) == 0
 
 
 def test_a_session_that_does_not_know_them(postgres_url: str, schema: str) -> None:
     """A pooler that nobody recognised: nothing fails, nothing is written twice."""
     with BlockingClient.postgres(postgres_url, schema=schema, pool_size=1) as client:
-        client.save("a", session_id="s", execution_state={"n": 1})
-        client.save("a", session_id="s", execution_state={"n": 2})
+        _saves(client)
         with _pools(client).blocking() as connection:
             connection.pgconn.exec_(b"DEALLOCATE ALL")  # which the driver does not see
-        client.save("a", session_id="s", execution_state={"n": 3})
+        client.save("a", session_id="s", execution_state={"n": "last"})
         assert not _pools(client).prepares
-        assert [each.seq for each in client.log("s")] == [3, 2, 1]
-        assert client.restore("s@").state == {"n": 3}
+        assert [each.seq for each in client.log("s")] == list(range(SAVES + 1, 0, -1))
+        assert client.restore("s@").state == {"n": "last"}
 
 
 def test_the_same_in_async_code(postgres_url: str, schema: str) -> None:
     async def body() -> None:
         client = Client.postgres(postgres_url, schema=schema, pool_size=1)
-        await client.save("a", session_id="s", execution_state={"n": 1})
-        await client.save("a", session_id="s", execution_state={"n": 2})
+        for number in range(SAVES):
+            await client.save("a", session_id="s", execution_state={"n": number})
         async with _pools(client.blocking).native() as connection:
             connection.pgconn.exec_(b"DEALLOCATE ALL")
-        await client.save("a", session_id="s", execution_state={"n": 3})
-        assert (await client.restore("s@")).state == {"n": 3}
-        assert len(await client.log("s")) == 3
+        await client.save("a", session_id="s", execution_state={"n": "last"})
+        assert not _pools(client.blocking).prepares
+        assert (await client.restore("s@")).state == {"n": "last"}
+        assert len(await client.log("s")) == SAVES + 1
         await client.close()
 
     asyncio.run(body())
