@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 import time
+from collections import Counter
 from collections.abc import Generator
 from typing import Any, TypeVar
 
@@ -25,6 +26,12 @@ SILENCE_SECONDS = 20.0
 """How long a server may say nothing while it is asked or told something."""
 PATIENT_SECONDS = 3600.0
 """The same where much is read or removed at once: checking a store, deleting a thread."""
+
+
+OFTEN = 5
+"""A statement that was sent so many times on a connection is prepared there."""
+MANY = 1000
+"""So many statements are told apart."""
 
 
 class Binary:
@@ -58,7 +65,20 @@ def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConn
         return stop.value
 
 
-class BoundConnection(Connection[Any]):
+class Counting:
+    """Counts how often a statement was sent on a connection."""
+
+    _times: Counter[str] | None = None
+
+    def times(self, text: str) -> int:
+        """How often it was, before this time."""
+        if self._times is None or len(self._times) > MANY:
+            self._times = Counter()
+        self._times[text] += 1
+        return self._times[text] - 1
+
+
+class BoundConnection(Counting, Connection[Any]):
     """A blocking connection."""
 
     silence = SILENCE_SECONDS
@@ -67,7 +87,7 @@ class BoundConnection(Connection[Any]):
         return super().wait(_listening(gen, self), *args, **kwargs)
 
 
-class BoundAsyncConnection(AsyncConnection[Any]):
+class BoundAsyncConnection(Counting, AsyncConnection[Any]):
     """An async connection."""
 
     silence = SILENCE_SECONDS

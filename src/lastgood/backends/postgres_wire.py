@@ -9,9 +9,9 @@ most of its work on a small one; should a session turn out not to know them, tha
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import (
@@ -29,6 +29,7 @@ from psycopg_pool import PoolTimeout
 
 from lastgood.backends.postgres_address import CONNECT_SECONDS
 from lastgood.backends.postgres_connections import (
+    OFTEN,
     SILENCE_SECONDS,
     BoundAsyncConnection,
     BoundConnection,
@@ -65,16 +66,10 @@ async def send(
         if is_blocking():
             with pools.blocking() as connection:
                 _allow(connection, silence)
-                return _send(connection, statements, _how(pools, connection))
+                return _send(connection, _parcel(pools, connection, statements))
         async with pools.native() as other:
             _allow(other, silence)
-            return await _send_native(other, statements, _how(pools, other))
-
-
-def _how(pools: Pools, connection: Connection[Any] | AsyncConnection[Any]) -> dict[str, Any]:
-    """Whether to prepare; an application that switched it off for its connection is heeded."""
-    wanted = pools.prepares and connection.prepare_threshold is not None
-    return _PREPARED if wanted else _PLAIN
+            return await _send_native(other, _parcel(pools, other, statements))
 
 
 @contextmanager
@@ -93,42 +88,61 @@ def _allow(connection: Connection[Any] | AsyncConnection[Any], silence: float | 
         connection.silence = SILENCE_SECONDS if silence is None else silence
 
 
-def _send(
-    connection: Connection[Any], statements: Sequence[Sql], how: dict[str, Any]
-) -> list[Rows]:
-    def execute(text: Any, values: Sequence[object], how: dict[str, Any] = how) -> Cursor[Any]:
-        cursor = RawCursor(connection, row_factory=tuple_row)
-        return cursor.execute(numbered(text), values, **how)
+class Parcel(NamedTuple):
+    """Statements as they are sent."""
+
+    steps: list[tuple[bytes, Sequence[object], dict[str, Any]]]
+    piped: bool
+    """Whether they go together: several, or one that has to be prepared first."""
+
+
+def _parcel(
+    pools: Pools, connection: Connection[Any] | AsyncConnection[Any], statements: Sequence[Sql]
+) -> Parcel:
+    """What has come several times on a connection of ours is prepared."""
+    joins = in_transaction(connection)
+    ours = isinstance(connection, BoundConnection | BoundAsyncConnection)
+    steps, first = [], False
+    framed = statements if joins or len(statements) == 1 else [_BEGIN, *statements, _COMMIT]
+    for text, values in framed:
+        times = connection.times(text) if ours and pools.prepares and not joins else 0  # type: ignore[union-attr]
+        first = first or times == OFTEN
+        steps.append((numbered(text), values, _PLAIN if times < OFTEN else _PREPARED))
+    return Parcel(steps, first or len(steps) > 1)
+
+
+def _send(connection: Connection[Any], parcel: Parcel) -> list[Rows]:
+    def execute(text: bytes, values: Sequence[object], how: dict[str, Any]) -> Cursor[Any]:
+        return RawCursor(connection, row_factory=tuple_row).execute(text, values, **how)
 
     if in_transaction(connection):
         with connection.transaction(), connection.pipeline():
-            cursors = [execute(*each, _PLAIN) for each in statements]
+            cursors = [execute(*step) for step in parcel.steps]
         return [_rows(cursor) for cursor in cursors]
-    if len(statements) == 1:
-        return [_rows(execute(*statements[0]))]
-    with connection.pipeline():
-        cursors = [execute(*each) for each in _framed(statements)]
-    return [_rows(cursor) for cursor in cursors][1:-1]
+    with connection.pipeline() if parcel.piped else nullcontext():
+        cursors = [execute(*step) for step in parcel.steps]
+    return _unframed([_rows(cursor) for cursor in cursors])
 
 
-async def _send_native(
-    connection: AsyncConnection[Any], statements: Sequence[Sql], how: dict[str, Any]
-) -> list[Rows]:
+async def _send_native(connection: AsyncConnection[Any], parcel: Parcel) -> list[Rows]:
     async def execute(
-        text: Any, values: Sequence[object], how: dict[str, Any] = how
+        text: bytes, values: Sequence[object], how: dict[str, Any]
     ) -> AsyncCursor[Any]:
         cursor = AsyncRawCursor(connection, row_factory=tuple_row)
-        return await cursor.execute(numbered(text), values, **how)
+        return await cursor.execute(text, values, **how)
 
     if in_transaction(connection):
         async with connection.transaction(), connection.pipeline():
-            cursors = [await execute(*each, _PLAIN) for each in statements]
+            cursors = [await execute(*step) for step in parcel.steps]
         return [await _arows(cursor) for cursor in cursors]
-    if len(statements) == 1:
-        return [await _arows(await execute(*statements[0]))]
-    async with connection.pipeline():
-        cursors = [await execute(*each) for each in _framed(statements)]
-    return [await _arows(cursor) for cursor in cursors][1:-1]
+    async with connection.pipeline() if parcel.piped else nullcontext():
+        cursors = [await execute(*step) for step in parcel.steps]
+    return _unframed([await _arows(cursor) for cursor in cursors])
+
+
+def _unframed(found: list[Rows]) -> list[Rows]:
+    """Without what the beginning and the end of a transaction bring."""
+    return found if len(found) == 1 else found[1:-1]
 
 
 @lru_cache(maxsize=1024)
@@ -139,10 +153,6 @@ def numbered(text: str) -> bytes:
     """
     first, *rest = text.split("%s")
     return "".join([first, *(f"${n}{piece}" for n, piece in enumerate(rest, start=1))]).encode()
-
-
-def _framed(statements: Sequence[Sql]) -> list[Sql]:
-    return [_BEGIN, *statements, _COMMIT]
 
 
 def _rows(cursor: Cursor[Any]) -> Rows:
@@ -172,8 +182,10 @@ class Session:
     async def execute(self, text: str, values: Sequence[object] = ()) -> Rows:
         """The rows of one statement."""
         if isinstance(self._connection, AsyncConnection):
-            return await _arows(await self._connection.execute(text, values, prepare=False))
-        return _rows(self._connection.execute(text, values, prepare=False))
+            other = self._connection.cursor(row_factory=tuple_row)
+            return await _arows(await other.execute(text, values, prepare=False))
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        return _rows(cursor.execute(text, values, prepare=False))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -1,0 +1,100 @@
+"""Statements are prepared where a session is our own, and nowhere else."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from lastgood import BlockingClient, Client
+from lastgood.backends.postgres_wire import numbered
+
+
+@pytest.fixture
+def schema(postgres_url: str) -> Iterator[str]:
+    name = f"t_{uuid4().hex[:16]}"
+    yield name
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+SAVES = 8
+"""More than the driver's threshold."""
+
+
+def _saves(client: BlockingClient) -> None:
+    for number in range(SAVES):
+        client.save("a", session_id="s", execution_state={"n": number})
+
+
+def prepared(client: BlockingClient) -> int:
+    """How many statements a session of the client's pool knows."""
+    with _pools(client).blocking() as connection:
+        found = connection.execute("SELECT count(*) FROM pg_prepared_statements", prepare=False)
+        return int(found.fetchone()[0])
+
+
+def _pools(client: BlockingClient) -> Any:
+    return client._core.backend._pools  # type: ignore[attr-defined]
+
+
+def test_directly(postgres_url: str, schema: str) -> None:
+    with BlockingClient.postgres(postgres_url, schema=schema, pool_size=1) as client:
+        _saves(client)
+        assert prepared(client) > 0
+
+
+def test_not_behind_a_pooler(pgbouncer_url: str, schema: str) -> None:
+    with BlockingClient.postgres(pgbouncer_url, schema=schema, pool_size=1) as client:
+        _saves(client)
+        assert prepared(client) == 0
+        assert not _pools(client).prepares
+
+
+def test_not_on_a_connection_that_is_told_not_to(postgres_url: str, schema: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True, prepare_threshold=None) as connection:
+        client = BlockingClient.postgres(connection, schema=schema)
+        _saves(client)
+        assert prepared(client) == 0
+
+
+def test_a_session_that_does_not_know_them(postgres_url: str, schema: str) -> None:
+    """A pooler that nobody recognised: nothing fails, nothing is written twice."""
+    with BlockingClient.postgres(postgres_url, schema=schema, pool_size=1) as client:
+        _saves(client)
+        with _pools(client).blocking() as connection:
+            connection.pgconn.exec_(b"DEALLOCATE ALL")  # which the driver does not see
+        client.save("a", session_id="s", execution_state={"n": "last"})
+        assert not _pools(client).prepares
+        assert [each.seq for each in client.log("s")] == list(range(SAVES + 1, 0, -1))
+        assert client.restore("s@").state == {"n": "last"}
+
+
+def test_the_same_in_async_code(postgres_url: str, schema: str) -> None:
+    async def body() -> None:
+        client = Client.postgres(postgres_url, schema=schema, pool_size=1)
+        for number in range(SAVES):
+            await client.save("a", session_id="s", execution_state={"n": number})
+        async with _pools(client.blocking).native() as connection:
+            connection.pgconn.exec_(b"DEALLOCATE ALL")
+        await client.save("a", session_id="s", execution_state={"n": "last"})
+        assert not _pools(client.blocking).prepares
+        assert (await client.restore("s@")).state == {"n": "last"}
+        assert len(await client.log("s")) == SAVES + 1
+        await client.close()
+
+    asyncio.run(body())
+
+
+def test_rows_of_an_application_that_wants_dicts(postgres_url: str, schema: str) -> None:
+    with psycopg.connect(postgres_url, row_factory=psycopg.rows.dict_row) as connection:
+        client = BlockingClient.postgres(connection, schema=schema)
+        id = client.save("a", session_id="s", execution_state={"n": [1] * 5000})
+        assert client.restore(id).state == {"n": [1] * 5000}
+
+
+def test_placeholders_are_numbered() -> None:
+    assert numbered("SELECT 1") == b"SELECT 1"
+    assert numbered("a = %s AND b = ANY(%s)") == b"a = $1 AND b = ANY($2)"
