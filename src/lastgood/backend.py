@@ -188,6 +188,22 @@ class Footprint(NamedTuple):
     """Bytes of the values of items."""
 
 
+class News(ABC):
+    """A watcher's way of hearing that something happened in a thread. It only wakes."""
+
+    @abstractmethod
+    async def wait(self, seconds: float) -> bool:
+        """Wait until there may be something new, for so long at most.
+
+        - What happens between two calls is not missed: the second then returns at once.
+        - False, at once: it cannot be told now; the watcher has to look by itself.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Nobody waits any more."""
+
+
 class Backend(ABC):
     """Where rows and parts are kept.
 
@@ -308,6 +324,10 @@ class Backend(ABC):
         - Then the next read is of the store itself: for who doubts what was read.
         """
         return False
+
+    def news(self, tenant: str, thread: str) -> News | None:  # noqa: ARG002
+        """A way to hear of news in a thread; None if the store has none: watchers look again."""
+        return None
 
     @abstractmethod
     async def close(self) -> None:

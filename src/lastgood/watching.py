@@ -1,7 +1,8 @@
-"""Watching a thread: its new checkpoints as they come, by looking again and again.
+"""Watching a thread: its new checkpoints as they come.
 
-The core does not sleep; the driver's `pause` does, in the way of its colour. Nothing is locked and
-nothing is held between two looks.
+A store that can tell wakes the watcher; with others it looks again and again. The core does not
+sleep: the driver's `pause` does, in the way of its colour. Nothing is locked and nothing is held
+between two looks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from lastgood.driver import Driver
 from lastgood.model import Header
 
 EVERY = 0.1
-"""Seconds between two looks at a thread in which nothing happens."""
+"""Seconds between two looks at a thread in which nothing happens, where nobody tells."""
+AT_LEAST = 5.0
+"""The same where the store tells."""
 PAGE = 256
 
 
@@ -23,23 +26,28 @@ async def watch(
     core: Core, driver: Driver, thread: str, agent: str | None, after: int | None
 ) -> AsyncGenerator[Header, None]:
     """Headers in the order of seq, from `after` on or from now on."""
-    key, newest = await driver.run(_newest(core, thread))
-    seen = newest if after is None else after
-    if seen > newest:
-        seen = 0  # the place is one in an earlier life of the thread
-    while True:
-        now, newest = await driver.run(_newest(core, thread))
-        if now not in (key, 0):
-            key, seen = now, 0  # it began, or was deleted and began anew
-        if now and newest > seen:
-            upto = None if newest - seen <= PAGE else seen + PAGE
-            found = await driver.run(_since(core, thread, agent, seen, upto))
-            for located in found:
-                if located.row.thread == key:  # else it began anew between the two looks
-                    yield core.header(located)
-            seen = max(upto or newest, found[-1].row.seq if found else 0)
-        else:
-            await driver.pause(EVERY)
+    news = core.backend.news(core.tenant, thread)
+    try:
+        key, newest = await driver.run(_newest(core, thread))
+        seen = newest if after is None else after
+        if seen > newest:
+            seen = 0  # the place is one in an earlier life of the thread
+        while True:
+            now, newest = await driver.run(_newest(core, thread))
+            if now not in (key, 0):
+                key, seen = now, 0  # it began, or was deleted and began anew
+            if now and newest > seen:
+                upto = None if newest - seen <= PAGE else seen + PAGE
+                found = await driver.run(_since(core, thread, agent, seen, upto))
+                for located in found:
+                    if located.row.thread == key:  # else it began anew between the two looks
+                        yield core.header(located)
+                seen = max(upto or newest, found[-1].row.seq if found else 0)
+            elif news is None or not await driver.run(news.wait(AT_LEAST)):
+                await driver.pause(EVERY)
+    finally:
+        if news is not None:
+            news.close()
 
 
 async def _newest(core: Core, thread: str) -> tuple[int, int]:

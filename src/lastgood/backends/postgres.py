@@ -15,6 +15,7 @@ from lastgood.backend import (
     Durability,
     Extents,
     Footprint,
+    News,
     Section,
     Sheet,
 )
@@ -27,7 +28,8 @@ from lastgood.backends import (
 )
 from lastgood.backends.postgres_connections import PATIENT_SECONDS
 from lastgood.backends.postgres_given import pools_for
-from lastgood.backends.postgres_queries import Questions
+from lastgood.backends.postgres_news import WATCHED_SECONDS, Listener, ThreadNews, token
+from lastgood.backends.postgres_queries import CLOCK, Questions
 from lastgood.backends.postgres_setup import Standing
 from lastgood.backends.postgres_wire import Rows, Sql, send, session
 from lastgood.backends.queries import Answers, Query
@@ -70,6 +72,7 @@ class PostgresBackend(RemoteBackend):
         self._at = postgres_schema.quoted(schema)
         self._questions = Questions(self._at)
         self._ready = False
+        self._listener: Listener | None = None
 
     async def _send(self, statements: Sequence[Sql], *, silence: float | None = None) -> list[Rows]:
         if not self._ready:
@@ -201,11 +204,37 @@ class PostgresBackend(RemoteBackend):
             for key, rows in zip(threads, found, strict=True)
         }
 
+    # news
+
+    def news(self, tenant: str, thread: str) -> News | None:
+        dsn = self._pools.own_dsn
+        if dsn is None:
+            return None
+        if self._listener is None:
+            self._listener = Listener(dsn)
+        watched = token(self._at, tenant, thread)
+        return ThreadNews(self._listener, watched, lambda: self._watched(tenant, thread))
+
+    async def _watched(self, tenant: str, thread: str) -> bool:
+        """Have commits to a thread notify for a while; False if it is not there."""
+        text = (
+            f"UPDATE {self._at}.thread SET watched = {CLOCK} + %s"
+            " WHERE tenant = %s AND name = %s RETURNING 1"
+        )
+        values = (WATCHED_SECONDS * 1_000_000, to_bytes(tenant), to_bytes(thread))
+        (found,) = await self._send([(text, values)])
+        return bool(found)
+
     async def close(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
         await self._pools.close()
 
     def after_fork_in_child(self) -> None:
         super().after_fork_in_child()
+        if self._listener is not None:
+            self._listener.after_fork()
         self._pools.abandon()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from lastgood.backends.postgres_news import CHANNEL, token
 from lastgood.backends.postgres_queries import CLOCK
 from lastgood.backends.postgres_rows import MARKS
 from lastgood.backends.postgres_schema import COLUMNS
@@ -117,9 +118,9 @@ def statement(schema: str, change: Change) -> tuple[str, list[object]]:
         _brought(steps, change)
     _parts(steps, change)
     _removals(steps, change)
-    news = f"(SELECT count(pg_notify('lastgood', {schema!r})) FROM guard WHERE watched > {CLOCK})"
-    text = f"WITH {', '.join(steps.steps)} SELECT (SELECT count(*) FROM guard), {news}"
-    return text, steps.values
+    told = f"(SELECT count(pg_notify('{CHANNEL}', %s)) FROM guard WHERE watched > {CLOCK})"
+    text = f"WITH {', '.join(steps.steps)} SELECT (SELECT count(*) FROM guard), {told}"
+    return text, [*steps.values, token(schema, *change.place)]
 
 
 def _guard(steps: _Steps, change: Change) -> None:

@@ -41,6 +41,8 @@ class Pools(ABC):
 
     label: str
     """Where that is, without any secret."""
+    own_dsn: str | None = None
+    """How to make a connection of our own; None where all belong to the application."""
     commits = True
     """Whether what was sent is committed when the answer is there."""
     prepares = False
@@ -75,7 +77,7 @@ class OwnPools(Pools):
 
     def __init__(self, dsn: str, size: int) -> None:
         self.label = shown(parsed(dsn))
-        self.dsn = lively(dsn)
+        self.dsn = self.own_dsn = lively(dsn)
         self._size = size
         self._reached = False
         self._begin()

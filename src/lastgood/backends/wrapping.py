@@ -17,6 +17,7 @@ from lastgood.backend import (
     ItemListing,
     Listing,
     Located,
+    News,
     Outline,
     Section,
     Sheet,
@@ -84,6 +85,9 @@ class Wrapper(Backend):
 
     async def forget(self, thread: int) -> bool:
         return await self.record.forget(thread)
+
+    def news(self, tenant: str, thread: str) -> News | None:
+        return self.record.news(tenant, thread)
 
     async def close(self) -> None:
         await self.record.close()

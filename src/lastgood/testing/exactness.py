@@ -8,6 +8,8 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from lastgood import Checkpoint, CheckpointBuilder
 from lastgood.testing.cases import case
 from lastgood.testing.operations import save
@@ -104,3 +106,37 @@ async def a_built_checkpoint_is_put_as_it_is(store: Store) -> None:
         assert len(await headers(client, made.session_id)) == 1
         assert await client.put(found) == made.checkpoint_id
     assert (await client.restore(await save(client, "t", {"x": 2}))).state == {"x": 2, "hook": 1}
+
+
+ODD_VALUES: dict[str, Any] = {
+    "not a number": float("nan"),
+    "infinite": float("-inf"),
+    "above 64 bits": (1 << 64) + 1,
+    "far below": -(1 << 300),
+    "NUL": "a\x00b",
+    "half a pair": "a\ud800b",
+    "bytes": b"\x00\xff",
+}
+
+
+@case("S09", each=ODD_VALUES)
+async def odd_values_beside_a_state(store: Store, value: Any) -> None:
+    """In context, metadata and filters, a run's result and a run's error: to the letter."""
+    client = store.client()
+    async with client.run("s", agent_id="a", initial={"n": 0}) as run:
+        await run.save({"v": value}, context={"v": [value]}, metadata={"v": value, "n": 1})
+        await run.finish({"v": value})
+    with pytest.raises(RuntimeError):
+        async with client.run("failed", initial={"v": value}):
+            raise RuntimeError(f"it broke: {value!r} {value}")
+    fresh = await store.reopen()
+    found = (await headers(fresh, "s"))[0]
+    assert shown(found.metadata) == shown({"v": value, "n": 1})
+    assert shown(found.context) == shown({"v": [value]})
+    assert shown((await fresh.restore("s/a@")).state) == shown({"v": value})
+    matching = await fresh.log("s", metadata={"v": value})
+    equal = value == value  # noqa: PLR0124
+    assert [header.seq for header in matching] == ([found.seq] if equal else []), "NaN equals none"
+    infos = {info.thread_id: info for info in await fresh.threads()}
+    assert shown(infos["s"].result) == shown({"v": value})
+    assert f"it broke: {value!r}" in (infos["failed"].error or "")
