@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 import redis
@@ -20,6 +21,7 @@ from lastgood import (
     LastgoodError,
 )
 from lastgood.backends.redis_durability import judged
+from lastgood.cli import main
 from lastgood.testing.servers import Redis62Server, ValkeyCluster, ValkeyServer
 from lastgood.testing.store import COLOURS, Colour
 
@@ -207,3 +209,40 @@ def test_a_full_server_says_so_and_loses_nothing() -> None:
         client.save("a", session_id="s", execution_state={"n": 2})
         assert [c.state["n"] for c in client.timeline("a", "s")] == [2, 1]
         assert client.verify(data=True).clean
+
+
+def test_the_doctor_tells_what_a_server_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+    with ValkeyServer(password=SECRET) as server:
+        assert main(["doctor", "--store", server.url]) == 0
+        told = capsys.readouterr().out
+        assert "warning  durability" in told
+        assert "cache: nothing is kept" in told
+        server.ask("CONFIG", "SET", "appendonly", "yes")
+        server.ask("CONFIG", "SET", "appendfsync", "always")
+        assert main(["doctor", "--store", server.url]) == 0
+        told += capsys.readouterr().out
+        assert "ok       durability" in told
+    assert main(["doctor", "--store", server.url]) == 1
+    told += capsys.readouterr().out
+    assert "cannot be used" in told
+    assert [piece for piece in PIECES if piece in told] == []
+
+
+def test_verify_tells_of_hints_that_are_lost(valkey_url: str) -> None:
+    prefix = f"v-{uuid4().hex[:12]}"
+    with (
+        redis.Redis.from_url(valkey_url) as raw,
+        BlockingClient.redis(valkey_url, prefix=prefix) as client,
+    ):
+        for name in ("a", "b"):
+            client.save("a", session_id=name, execution_state={})
+        assert client.verify().clean
+        for pattern in ("i:*", "*:name"):
+            for key in raw.scan_iter(f"{prefix}:{pattern}"):
+                raw.unlink(key)
+        report = client.verify()
+        assert [problem.kind for problem in report.problems] == ["index", "index"]
+        assert report.exit_code == 1
+        assert "the list by name, the index of ids (1 checkpoints)" in str(report)
+        for key in raw.scan_iter(f"{prefix}:*"):
+            raw.unlink(key)

@@ -8,7 +8,7 @@ meet other writers.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -62,7 +62,7 @@ class RedisBackend(RemoteBackend):
 
     # setting up
 
-    async def _open(self) -> None:
+    async def ready(self) -> None:
         """See what kind of server this is, and that the store is of a format that we know."""
         if not self._ready:
             await self._turns.of("opening")(self._set_up)
@@ -90,22 +90,21 @@ class RedisBackend(RemoteBackend):
     # asking
 
     async def ask(self, queries: Sequence[Query]) -> Answers:
-        await self._open()
         answers: dict[Query, Any] = dict.fromkeys(queries)
+        heard: list[Any] = []
         for query in queries:
             if isinstance(query, AskThreads):
-                answers[query] = await self._page(query)
+                answers[query] = await self._page(query, heard)
         calls = await self._calls([each for each in queries if not isinstance(each, AskThreads)])
         replies = await self._wire.send([call.command for call in calls], together=True)
-        if not replies:
-            replies = [await self._wire.one("TIME")]
         for call, (_, _, *found) in zip(calls, replies, strict=False):
             for (query, question), answer in zip(
                 call.asked, found or [None] * len(call.asked), strict=True
             ):
                 answers[query] = question.parse(answer)
                 self._note(answers[query])
-        seconds, micros = replies[0][:2]
+        told = [*replies, *heard] or [await self._wire.one("TIME")]
+        seconds, micros = told[0][:2]
         return Answers(int(seconds) * 1_000_000 + int(micros), answers)
 
     def _note(self, answer: Any) -> None:
@@ -139,25 +138,33 @@ class RedisBackend(RemoteBackend):
                 calls.setdefault(tag, _Call(opening, [])).asked.append(asked)
         return list(calls.values())
 
-    async def _page(self, query: AskThreads) -> list[PageRows]:
-        """Threads of a list that are really there, until there are as many as were asked for."""
+    async def _page(self, query: AskThreads, heard: list[Any]) -> list[PageRows]:
+        """Threads of a list that are really there, until there are as many as were asked for.
+
+        What the server said is noted in `heard`.
+        """
         tenant, listing = query.tenant, query.listing
         found: list[PageRows] = []
         after = listing.after
         while len(found) < listing.limit:
             wanted = listing.limit - len(found)
             listed = await self._hints.page(tenant, listing.sort, after, wanted)
-            found += await self._there(query, listed) if listed else []
+            found += await self._there(query, listed, heard)
             if len(listed) < wanted:
                 break
             after = listed[-1].place
         return found
 
-    async def _there(self, query: AskThreads, listed: Sequence[Listed]) -> list[PageRows]:
+    async def _there(
+        self, query: AskThreads, listed: Sequence[Listed], heard: list[Any]
+    ) -> list[PageRows]:
         asked = Question("page", (int(query.listing.newest),), redis_queries.page)
-        replies = await self._asked_of([each.tag for each in listed], asked)
+        opening = (self._shift(), b"", b"", *asked.words)
+        calls = [ASK.call(self._keys.thread(each.tag), *opening) for each in listed]
+        replies = await self._wire.send(calls)
+        heard += replies
         found, stale = [], []
-        for each, reply in zip(listed, replies, strict=True):
+        for each, (_, _, reply) in zip(listed, replies, strict=True):
             if reply is not None and reply[0] == b"%d" % each.key:
                 rows = redis_queries.page(reply)
                 row = intact(ThreadRow, rows.thread)
@@ -170,16 +177,10 @@ class RedisBackend(RemoteBackend):
             await self._hints.unlist(query.tenant, query.listing.sort, stale)
         return found
 
-    async def _asked_of(self, tags: Iterable[str], asked: Question) -> list[Any]:
-        """The same question to many threads."""
-        shift = self._shift()
-        calls = [ASK.call(self._keys.thread(t), shift, b"", b"", *asked.words) for t in tags]
-        return [found for _, _, found in await self._wire.send(calls)]
-
     # committing
 
     async def apply(self, change: Change) -> Outcome:
-        await self._open()
+        await self.ready()
         tag = tag_of(change.place)
         gone = [row.id for row in change.removed]
         if change.wiped:
@@ -214,7 +215,7 @@ class RedisBackend(RemoteBackend):
         return outcome
 
     async def reserve(self, kind: Kind, count: int) -> Sequence[int]:
-        await self._open()
+        await self.ready()
         size = -(-count // _STEPS[kind]) * _STEPS[kind]
         last = int(await self._wire.one("INCRBY", self._keys.counter(kind), size))
         return range(last - size + 1, last + 1)
@@ -225,7 +226,7 @@ class RedisBackend(RemoteBackend):
         """Do what only reads, and once more if a connection is lost."""
 
         async def opened() -> T:
-            await self._open()
+            await self.ready()
             return await work()
 
         return await Tries().of(opened)

@@ -27,6 +27,7 @@ from lastgood.backends.redis_wire import Command, Wire
 from lastgood.backends.remote_changes import Change
 from lastgood.backends.remote_rows import to_bytes, to_text
 from lastgood.errors import TransientStorageError
+from lastgood.rows import ThreadRow
 
 BURNT_SECONDS = 3600
 """How long an id stays refused in a thread that claimed it and never used it."""
@@ -209,6 +210,25 @@ class Hints:
         pairs_scored = ((*read_member(each), int(float(score))) for each, score in made)
         return [Listed(key, tag, (score, key)) for key, tag, score in pairs_scored]
 
+    async def lost(self, row: ThreadRow, tag: str, ids: Sequence[bytes]) -> list[str]:
+        """The lists that a thread is missing from, and whether checkpoints cannot be found."""
+        names = {"updated": member(row.thread, tag), "created": member(row.thread, tag)}
+        names["name"] = name_member(row.name, row.thread)
+        asked: list[Command] = [
+            ("ZSCORE", self._keys.list(row.tenant, sort), name) for sort, name in names.items()
+        ]
+        found = await self._wire.send(asked)
+        lost = [
+            f"the list by {sort}"
+            for sort, score in zip(names, found, strict=True)
+            if score is None or (sort != "name" and int(score) < _score(row, sort))
+        ]
+        missing = 0
+        for at in range(0, len(ids), _DROPS):
+            pairs = [(row.tenant, id) for id in ids[at : at + _DROPS]]
+            missing += sum(each != tag for each in await self.tags_of_ids(pairs))
+        return [*lost, f"the index of ids ({missing} checkpoints)"] if missing else lost
+
     async def unlist(self, tenant: str, sort: Sort, stale: Sequence[Listed]) -> None:
         """Take off a list what turned out to be gone."""
         table = self._keys.list(tenant, sort)
@@ -221,6 +241,10 @@ class Hints:
     async def count(self, tenant: str) -> int:
         """How many threads a tenant has."""
         return int(await self._wire.one("ZCARD", self._keys.list(tenant, "created")))
+
+
+def _score(row: ThreadRow, sort: str) -> int:
+    return row.active if sort == "updated" else row.thread
 
 
 def _by_name(tenant: str, found: bytes) -> Listed:

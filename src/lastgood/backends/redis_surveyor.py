@@ -82,10 +82,25 @@ class Surveyor:
             threads = await self._hints.numbered(low, TOP, PAGE)
             made = [self._call(tag, [Question("remains", (), list)]) for _, tag in threads]
             replies = await self._wire.send(made)
-            for (key, _), (_, _, reply) in zip(threads, replies, strict=True):
+            for (key, tag), (_, _, reply) in zip(threads, replies, strict=True):
                 found += redis_surveys.problems(key, reply)
+                row = redis_surveys.living(key, reply)
+                if row is not None:
+                    found += await self._hinted(row, tag)
             low = threads[-1][0] + 1 if threads else None
         return found
+
+    async def _hinted(self, row: ThreadRow, tag: str) -> list[Problem]:
+        """What is missing beside a thread: it, or a checkpoint of it, is not found there."""
+        ids: list[bytes] = await self._wire.one("HKEYS", f"{self._keys.thread(tag)}:i")
+        lost = await self._hints.lost(row, tag, ids)
+        if not lost:
+            return []
+        now = await self._wire.one("HGET", self._keys.thread(tag), "t")
+        if now is None or unpacked(ThreadRow, now)[: len(row)] != tuple(row):
+            return []  # it is changing: what a writer may explain is not reported
+        where, message = f"thread #{row.thread}", f"it is missing from {', '.join(lost)}."
+        return [Problem("index", where, message, repairable=True)]
 
     async def weighed(self, key: int) -> Footprint:
         """What one thread takes, stretch by stretch."""

@@ -88,6 +88,12 @@ def weighed(pieces: list[list[Any]]) -> Footprint:
     return Footprint(sums[0], sums[1], sums[2], int(pieces[0][5]), sums[3])
 
 
+def living(key: int, found: list[Any]) -> ThreadRow | None:
+    """The row of a thread that is to be found by others."""
+    row = None if found[1] is None else intact(ThreadRow, unpacked(ThreadRow, found[1]))
+    return row if row is not None and row.live and row.thread == key else None
+
+
 def problems(key: int, found: list[Any]) -> Iterator[Problem]:
     """What is wrong with a thread as a whole: rows without it, tables that disagree."""
     owner, row, seqs, tables, agree = found

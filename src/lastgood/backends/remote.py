@@ -108,6 +108,9 @@ class RemoteBackend(Backend, forking.Forkable):
 
     # what a store provides
 
+    async def ready(self) -> None:
+        """Do what has to be done once, before the first question: it is not part of its time."""
+
     @abstractmethod
     async def ask(self, queries: Sequence[Query]) -> Answers:
         """Answer all of them, of one moment, in one round trip. The clock is the server's own."""
@@ -202,6 +205,7 @@ class RemoteBackend(Backend, forking.Forkable):
 
     async def _asked(self, queries: Sequence[Query]) -> Answers:
         """The answers, with the clock that tests may turn."""
+        await self.ready()
         asked_at = ticks()
         answers = await self.ask(queries)
         self._clock.seen(answers.clock, asked_at)

@@ -11,6 +11,7 @@ from lastgood.cli.cleaning import clean
 from lastgood.cli.command import Command
 from lastgood.cli.doctor_checks import Finding, environment_findings
 from lastgood.cli.doctor_postgres import postgres_findings
+from lastgood.cli.doctor_redis import redis_findings
 from lastgood.cli.doctor_store import store_findings
 from lastgood.cli.store import address, file_of, json_option
 from lastgood.cli.terminal import Terminal
@@ -35,6 +36,8 @@ def run(options: Namespace) -> int:
 def _of_store(place: str) -> Iterator[Finding]:
     if scheme_of(place) == "postgresql":
         return postgres_findings(place)
+    if scheme_of(place) == "redis":
+        return redis_findings(place)
     return store_findings(place, file_of(place))
 
 
