@@ -44,12 +44,12 @@ def same_every_time() -> Iterator[None]:
 def build(path: Path) -> dict[str, list[str]]:
     """Fill a store; gives the ids of every checkpoint that was ever saved, by thread."""
     with same_every_time():
-        return _build(path)
+        return fill(open_store(path))
 
 
-def _build(path: Path) -> dict[str, list[str]]:
+def fill(client: BlockingClient) -> dict[str, list[str]]:
+    """One of everything; closes the client."""
     made: dict[str, list[str]] = {"chat": [], "team": [], "brief": [], "gone": [], "short": []}
-    client = open_store(path)
     _chat(client, made["chat"])
     _team(client, made["team"])
     for number in range(12):

@@ -165,14 +165,13 @@ class RedisBackend(RemoteBackend):
         heard += replies
         found, stale = [], []
         for each, (_, _, reply) in zip(listed, replies, strict=True):
-            if reply is not None and reply[0] == b"%d" % each.key:
-                rows = redis_queries.page(reply)
-                row = intact(ThreadRow, rows.thread)
-                if row is None or row.state == LIVE:
-                    found.append(rows)
-                    self._hints.note(each.key, each.tag)
-                    continue
-            stale.append(each)
+            rows = None if reply is None else redis_queries.page(reply)
+            row = None if rows is None else intact(ThreadRow, rows.thread)
+            if rows is None or (row is not None and (row.thread, row.state) != (each.key, LIVE)):
+                stale.append(each)
+            else:
+                found.append(rows)
+                self._hints.note(each.key, each.tag)
         if stale:
             await self._hints.unlist(query.tenant, query.listing.sort, stale)
         return found

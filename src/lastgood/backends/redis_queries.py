@@ -133,6 +133,8 @@ def _line(found: list[Any]) -> LineRows:
             )
         return LineRows()
     lane, branch, head = rest
+    if not version.isdigit():
+        raise CheckpointIntegrityError("the version of a thread is damaged.")
     return LineRows(
         int(version),
         unpacked(ThreadRow, thread),
@@ -190,6 +192,8 @@ def _of_id(id: bytes, row: Columns) -> Columns:
 def _by_id(found: list[Any] | None, id: bytes) -> IdRows | None:
     if found is None:
         return None
+    if len(found) == 1:
+        raise CheckpointIntegrityError(f"checkpoint {id.hex()} is lost: only its index knows it.")
     thread, lane, checkpoint = found
     if thread is None:
         raise CheckpointIntegrityError(
@@ -230,7 +234,7 @@ def _past_shelf(shelf: str) -> bytes:
 
 def page(found: list[Any]) -> PageRows:
     """A thread on a page of a list."""
-    _, thread, run, newest, lanes, lives = found
+    thread, run, newest, lanes, lives = found
     return PageRows(
         thread=unpacked(ThreadRow, thread),
         run=optional(RunRow, run),

@@ -78,7 +78,8 @@ def _large(found: list[Any]) -> Sheet:
     rows: list[Columns] = []
     for digest, place in found[0]:
         stream, _, number = place.partition(b":")
-        rows.append((digest, int(stream), int(number)))
+        known = stream.isdigit() and number.isdigit()
+        rows.append((digest, int(stream), int(number)) if known else (digest, 0, 0))
     return Sheet(rows, None)
 
 
@@ -90,26 +91,29 @@ def weighed(pieces: list[list[Any]]) -> Footprint:
 
 def living(key: int, found: list[Any]) -> ThreadRow | None:
     """The row of a thread that is to be found by others."""
-    row = None if found[1] is None else intact(ThreadRow, unpacked(ThreadRow, found[1]))
+    row = None if found[0] is None else intact(ThreadRow, unpacked(ThreadRow, found[0]))
     return row if row is not None and row.live and row.thread == key else None
 
 
 def problems(key: int, found: list[Any]) -> Iterator[Problem]:
-    """What is wrong with a thread as a whole: rows without it, tables that disagree."""
-    owner, row, seqs, tables, agree = found
+    """What is wrong with a thread as a whole: rows without it, indexes that leave out rows."""
+    row, seqs, tables, agree, checkpoints, lanes = found
+    names = [table.decode() for table in tables]
     if row is None:
-        left = sorted(int(seq) for seq in seqs)
-        for table in ["checkpoint", *(name.decode() for name in tables)] if left else tables:
-            name = table if isinstance(table, str) else table.decode()
-            yield orphans(name, key, left if name == "checkpoint" else (), deleted=False)
+        if seqs:
+            yield orphans("checkpoint", key, sorted(map(int, seqs)), deleted=False)
+        yield from (orphans(name, key, (), deleted=False) for name in names)
         return
-    columns = unpacked(ThreadRow, row)
-    thread = intact(ThreadRow, columns)
-    if owner != b"%d" % key or thread is None:
+    thread = intact(ThreadRow, unpacked(ThreadRow, row))
+    if thread is None or thread.thread != key:
         return
-    if thread.state == DELETED and (seqs or tables):
-        for table in tables:
-            yield orphans(table.decode(), key, (), deleted=True)
-    elif not agree:
-        message = "an index leaves out rows that are there."
+    if thread.state == DELETED:
+        yield from (orphans(name, key, (), deleted=True) for name in names)
+    elif not agree or _any(CheckpointRow, checkpoints) or _any(LaneRow, lanes):
+        message = "an index leaves out rows that are there, or leads to others."
         yield Problem("index", f"thread #{key}", message, repairable=True)
+
+
+def _any(cls: Any, found: list[bytes]) -> bool:
+    """Whether one of the rows is sound: then it is not the row that is damaged."""
+    return any(intact(cls, row) is not None for row in every(cls, found))

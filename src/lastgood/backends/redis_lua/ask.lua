@@ -206,7 +206,7 @@ end
 
 function ask.by_id(args)
   local row = checkpoint(args[1])
-  if not row then return false end
+  if not row then return call('HEXISTS', thread .. ':i', args[1]) == 1 and {'torn'} end
   local of = columns(row, CHECKPOINT.lane)
   local agent = of and tonumber(of[CHECKPOINT.lane])
     and call('HGET', thread, 'n' .. whole(of[CHECKPOINT.lane]))
@@ -216,22 +216,27 @@ end
 
 -- A thread on a page of a list.
 function ask.page(args)
-  local found = call('HMGET', thread, 'k', 't')
-  if not found[2] then return false end
-  local of = columns(found[2], THREAD.runs)
+  local found = call('HGET', thread, 't')
+  if not found then return false end
+  local of = columns(found, THREAD.runs)
   local seq = of and tonumber(of[THREAD.seq])
   local newest = args[1] == '1' and seq and call('HGET', thread .. ':c', whole(seq))
   local expiring = call('ZCARD', thread .. ':x')
   local over = expiring > 0 and call('ZCOUNT', thread .. ':x', '-inf', whole(now())) or 0
   local lives = {call('HLEN', thread .. ':c'), expiring, over}
-  return {found[1] or '', found[2], ask.run({''})[2], newest or false,
+  return {found, ask.run({''})[2], newest or false,
     fetch(thread, fields(thread, 'l')), lives}
 end
 
 -- Surveys: rows as they are stored, of the thread that has this key. Each answers with the rows and
 -- where to go on: a number, or nothing at the end.
 
-local function mine(key) return call('HGET', thread, 'k') == key end
+-- Whether it is the thread that has a key: its row says so, or what stands beside that.
+local function mine(key)
+  local found = call('HMGET', thread, 'k', 't')
+  local row = columns(found[2], 1)
+  return found[1] == key or (row and tonumber(row[1]) and whole(row[1]) == key)
+end
 
 -- Rows by the names of their fields, until they are many.
 local function gathered(key, names, first, limit)
@@ -347,6 +352,27 @@ function ask.weight(args)
     call('HGET', thread, 'B') or '0'}
 end
 
+-- Some rows that an index does not lead to; whether they are sound is for the caller to find out.
+local function unindexed()
+  local found = {{}, {}}
+  for _, seq in ipairs(call('ZRANGE', thread .. ':s', 0, -1)) do
+    local row = call('HGET', thread .. ':c', seq)
+    local of = columns(row, CHECKPOINT.id)
+    if of and call('HGET', thread .. ':i', of[CHECKPOINT.id] or '') ~= seq then
+      found[1][#found[1] + 1] = row
+      if #found[1] == 16 then break end
+    end
+  end
+  for _, lane in ipairs(fetch(thread, fields(thread, 'l'))) do
+    local of = columns(lane, LANE.agent)
+    local number = of and tonumber(of[LANE.number])
+    if number and call('HGET', thread, 'n' .. whole(number)) ~= of[LANE.agent] then
+      found[2][#found[2] + 1] = lane
+    end
+  end
+  return found
+end
+
 -- What there is of a thread whose row may be lost; and whether the indexes have all of it.
 function ask.remains()
   local tables = {}
@@ -362,9 +388,10 @@ function ask.remains()
   local rows = call('HLEN', thread .. ':c')
   local known = math.min(call('ZCARD', thread .. ':s'), call('HLEN', thread .. ':i'))
   local agree = rows <= known and call('HLEN', thread .. ':e') <= call('ZCARD', thread .. ':o')
-  local row = call('HGET', thread, 't')
-  return {call('HGET', thread, 'k'), row, row and {} or call('HKEYS', thread .. ':c'), tables,
-    agree and 1 or 0}
+  agree = agree and tonumber(call('HGET', thread, 'v') or '') ~= nil
+  local row, others = call('HGET', thread, 't'), unindexed()
+  return {row, row and {} or call('HKEYS', thread .. ':c'), tables, agree and 1 or 0, others[1],
+    others[2]}
 end
 
 local answers, at = {time[1], time[2]}, 4
