@@ -1,6 +1,6 @@
 """The stores under measurement by name, for each shape of work."""
 
-from benchmarks.stores import langgraph_postgres, postgres
+from benchmarks.stores import langgraph_postgres, postgres, redis
 from benchmarks.stores.bare import Floor, JsonFiles, JsonRows, PickleFiles, RelaxedFloor
 from benchmarks.stores.checkpnt import CheckpntSteps, CheckpntThreads, CheckpntWriters
 from benchmarks.stores.dbos import DbosSteps
@@ -41,6 +41,9 @@ STEPS: dict[str, type[Steps]] = {
     "lastgood-postgres-append": postgres.PostgresAppend,
     "langgraph-postgres": langgraph_postgres.PostgresSteps,
     "langgraph-postgres-delta": langgraph_postgres.PostgresDelta,
+    "lastgood-redis-save": redis.RedisSave,
+    "lastgood-redis-append": redis.RedisAppend,
+    "checkpnt-redis": redis.CheckpntRedis,
     "json-files": JsonFiles,
     "json-rows": JsonRows,
     "lastgood-manager": LastgoodManager,
@@ -100,6 +103,9 @@ DESCRIPTIONS = {
     "lastgood-postgres-append": "`run.append` on PostgreSQL",
     "langgraph-postgres": "LangGraph's PostgresSaver on one connection to such a server",
     "langgraph-postgres-delta": "PostgresSaver with a DeltaChannel (beta) for the messages",
+    "lastgood-redis-save": "`run.save` on Valkey, which syncs every write; bytes are its memory",
+    "lastgood-redis-append": "`run.append` on Valkey",
+    "checkpnt-redis": "checkpnt's `Client.redis` on such a server: the whole state per `save`",
     "langgraph-apostgres": "LangGraph's AsyncPostgresSaver over a pool of 8",
     "floor": "the least that SQLite can do: a bare INSERT of what is new, committed; no ids, no"
     " checks, and a restore applies every step from the first",

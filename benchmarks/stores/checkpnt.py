@@ -14,11 +14,17 @@ class Checkpnt(Store):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        from checkpnt import Client, Framework
+        from checkpnt import Framework
 
         self._loop = Loop()
-        self._client = Client.sqlite(str(path))
+        self._client = self.client()
         self._framework = Framework.CUSTOM
+
+    def client(self) -> Any:
+        """The client."""
+        from checkpnt import Client
+
+        return Client.sqlite(str(self.path))
 
     def connect(self) -> None:
         self._loop.run(self._client.timeline(AGENT, "nothing", limit=1))

@@ -1,4 +1,4 @@
-"""The same work on PostgreSQL: W1, W4 and W5, each on a server of its own with fsync on."""
+"""The same work on servers: W1, W4 and W5 on PostgreSQL with fsync on, W1 on Valkey that syncs."""
 
 from functools import partial
 
@@ -10,6 +10,11 @@ from benchmarks.workloads.table import Workload
 SAVE, APPEND = "lastgood-postgres-save", "lastgood-postgres-append"
 SAVER, DELTA = "langgraph-postgres", "langgraph-postgres-delta"
 OURS, UNCACHED = "lastgood-postgres", "lastgood-postgres-uncached"
+REDIS_SAVE, REDIS_APPEND, CHECKPNT = (
+    "lastgood-redis-save",
+    "lastgood-redis-append",
+    "checkpnt-redis",
+)
 _STEPS = {name: title for name, title in steps.COLUMNS.items() if name != "written"}
 
 WORKLOADS = {
@@ -41,5 +46,18 @@ WORKLOADS = {
         threads.restore_storm,
         threads.STORM,
         (Times("seconds", OURS, SAVER, 1.5), Times("seconds", UNCACHED, SAVER, 1.5)),
+    ),
+    "w1-redis": Workload(
+        "W1 on Valkey: 1,000 steps of two messages, every step saved",
+        (REDIS_SAVE, REDIS_APPEND, CHECKPNT),
+        partial(steps.run_steps, scenarios.growing),
+        _STEPS,
+        (
+            Times("seconds", REDIS_SAVE, CHECKPNT, 10),
+            Times("bytes", REDIS_SAVE, CHECKPNT, 100),
+            Times("seconds", REDIS_APPEND, CHECKPNT, 10),
+            Times("bytes", REDIS_APPEND, CHECKPNT, 100),
+        ),
+        once=frozenset({CHECKPNT}),
     ),
 }

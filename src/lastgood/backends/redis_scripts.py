@@ -19,16 +19,18 @@ def _places() -> str:
         if name in _READ:
             places = ", ".join(f"{field} = {i}" for i, field in enumerate(fields_of(cls), 1))
             lines.append(f"local {name.upper()} = {{{places}}}")
-    suffixes = ", ".join(f"'{suffix}'" for suffix in SUFFIXES)
-    return "\n".join([*lines, f"local SUFFIXES = {{{suffixes}}}", ""])
+    return "\n".join([*lines, ""])
 
 
-def _script(name: str) -> Script:
+def _suffixes() -> str:
+    return f"local SUFFIXES = {{{', '.join(map(repr, SUFFIXES))}}}\n"
+
+
+def _script(*names: str, head: str = "") -> Script:
     folder = resources.files("lastgood.backends").joinpath("redis_lua")
-    prelude, text = (folder.joinpath(f"{each}.lua").read_text() for each in ("prelude", name))
-    return Script(_places() + prelude + text)
+    return Script(head + "".join(folder.joinpath(f"{name}.lua").read_text() for name in names))
 
 
-ASK = _script("ask")
-COMMIT = _script("commit")
-HINT = _script("hint")
+ASK = _script("prelude", "columns", "ask", head=_places())
+COMMIT = _script("prelude", "commit", head=_suffixes())
+HINT = _script("prelude", "hint")
