@@ -43,6 +43,7 @@ STEPS: dict[str, type[Steps]] = {
     "langgraph-postgres-delta": langgraph_postgres.PostgresDelta,
     "lastgood-redis-save": redis.RedisSave,
     "lastgood-redis-append": redis.RedisAppend,
+    "lastgood-redis-strict": redis.RedisStrict,
     "checkpnt-redis": redis.CheckpntRedis,
     "json-files": JsonFiles,
     "json-rows": JsonRows,
@@ -103,7 +104,9 @@ DESCRIPTIONS = {
     "lastgood-postgres-append": "`run.append` on PostgreSQL",
     "langgraph-postgres": "LangGraph's PostgresSaver on one connection to such a server",
     "langgraph-postgres-delta": "PostgresSaver with a DeltaChannel (beta) for the messages",
-    "lastgood-redis-save": "`run.save` on Valkey, which syncs every write; bytes are its memory",
+    "lastgood-redis-save": "`run.save` on Valkey with its append-only file synced every second;"
+    " bytes are its memory",
+    "lastgood-redis-strict": "`run.save` on Valkey that syncs before each answer",
     "lastgood-redis-append": "`run.append` on Valkey",
     "checkpnt-redis": "checkpnt's `Client.redis` on such a server: the whole state per `save`",
     "langgraph-apostgres": "LangGraph's AsyncPostgresSaver over a pool of 8",

@@ -1,6 +1,7 @@
-"""Lastgood and checkpnt on Valkey: a server of its own, every write synced before it is answered.
+"""Lastgood and checkpnt on Valkey: a server of its own, with an append-only file.
 
-Bytes are those of the server's memory: there everything stays.
+The file is synced every second, as is usual; with `strict`, before each answer. Bytes are those of
+the server's memory: there everything stays.
 """
 
 import atexit
@@ -14,11 +15,11 @@ from benchmarks.stores.lastgood import LastgoodAppend, LastgoodSave
 
 
 @cache
-def valkey(directory: Path) -> Any:  # noqa: ARG001
+def valkey(directory: Path, fsync: str) -> Any:  # noqa: ARG001
     """The server of a directory, and the bytes that it takes while it is empty."""
     from lastgood.testing.servers import ValkeyServer
 
-    server = ValkeyServer(fsync=True)
+    server = ValkeyServer(fsync=True, settings={"appendfsync": fsync})
     server.start()
     atexit.register(server.close)
     return server, _used(server)
@@ -33,15 +34,21 @@ class OnRedis:
     """What stores on Valkey have in common."""
 
     path: Path
+    synchronous = NORMAL
+
+    @property
+    def server(self) -> Any:
+        """The server, and what it takes while it is empty."""
+        return valkey(self.path.parent, "always" if self.synchronous == FULL else "everysec")
 
     @property
     def url(self) -> str:
         """Where the server is."""
-        return str(valkey(self.path.parent)[0].url)
+        return str(self.server[0].url)
 
     def size(self) -> int:
         """Bytes of data in its memory."""
-        server, empty = valkey(self.path.parent)
+        server, empty = self.server
         return _used(server) - int(empty)
 
     def kept(self) -> int:
@@ -50,7 +57,7 @@ class OnRedis:
 
     def pragmas(self) -> Pragmas:
         """What an answer of this server is worth."""
-        server, _ = valkey(self.path.parent)
+        server, _ = self.server
         told = [server.ask("CONFIG", "GET", name)[1] for name in ("appendonly", "appendfsync")]
         return {("append-only file", FULL if told == [b"yes", b"always"] else NORMAL)}
 
@@ -62,11 +69,17 @@ class _Blocking(OnRedis):
         """The client."""
         from lastgood import BlockingClient
 
-        return BlockingClient.redis(self.url, durability="strict", cache_bytes=self.cache_bytes)
+        return BlockingClient.redis(self.url, cache_bytes=self.cache_bytes)
 
 
 class RedisSave(_Blocking, LastgoodSave):
     """`run.save` on Valkey."""
+
+
+class RedisStrict(RedisSave):
+    """The same, synced before each answer."""
+
+    synchronous = FULL
 
 
 class RedisAppend(_Blocking, LastgoodAppend):

@@ -1,4 +1,4 @@
-"""The same work on servers: W1, W4 and W5 on PostgreSQL with fsync on, W1 on Valkey that syncs."""
+"""The same work on servers: W1, W4 and W5 on PostgreSQL with fsync on, W1 on Valkey."""
 
 from functools import partial
 
@@ -49,7 +49,7 @@ WORKLOADS = {
     ),
     "w1-redis": Workload(
         "W1 on Valkey: 1,000 steps of two messages, every step saved",
-        (REDIS_SAVE, REDIS_APPEND, CHECKPNT),
+        (REDIS_SAVE, REDIS_APPEND, "lastgood-redis-strict", CHECKPNT),
         partial(steps.run_steps, scenarios.growing),
         _STEPS,
         (
