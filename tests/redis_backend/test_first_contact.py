@@ -246,3 +246,20 @@ def test_verify_tells_of_hints_that_are_lost(valkey_url: str) -> None:
         assert "the list by name, the index of ids (1 checkpoints)" in str(report)
         for key in raw.scan_iter(f"{prefix}:*"):
             raw.unlink(key)
+
+
+@pytest.mark.parametrize("make", [ValkeyServer, Redis62Server])
+def test_a_user_with_few_rights_can_do_everything(make: type[ValkeyServer]) -> None:
+    """Those that the page about Redis names."""
+    rules = ["on", ">pass", "~lastgood:*", "+@all", "-@dangerous", "+info", "+config|get"]
+    with make(tcp=True) as server:
+        server.ask("ACL", "SETUSER", "worker", *rules)
+        with BlockingClient.redis(f"redis://worker:pass@127.0.0.1:{server.port}") as client:
+            saved = client.save("a", session_id="s", execution_state={"x": ["y" * 90] * 30_000})
+            client.save("a", session_id="s", execution_state={}, ttl_seconds=9)
+            assert client.durability == "cache"
+            assert len(client.restore(saved).state["x"]) == 30_000
+            assert client.expire(saved)
+            assert client.verify(data=True).clean
+            assert [info.thread_id for info in client.threads(sort="name")] == ["s"]
+            assert client.delete("s")
