@@ -366,8 +366,8 @@ async def _restored(client: Client, id: str) -> None:
 
 
 def test_a_wrapper_passes_everything_on() -> None:
-    methods = {name for name, _ in inspect.getmembers(Backend, inspect.iscoroutinefunction)}
-    assert {name for name in methods if name not in vars(Wrapper)} == set()
+    methods = {name for name, _ in inspect.getmembers(Backend, inspect.isfunction)}
+    assert {name for name in methods if name not in vars(Wrapper)} <= {"__init__"}
 
 
 @pytest.mark.parametrize(("first", "length"), [(1, 1), (1, 64), (1, 200), (7, 130), (64, 2)])
