@@ -314,7 +314,9 @@ def _expiry(
     if draft.ttl is INHERIT:
         if parent is None or parent.expires_at is None:
             return None, None
-        return max(0.0, (parent.expires_at - now) / 1e6), parent.expires_at
+        left = max(0.0, (parent.expires_at - now) / 1e6)
+        # Two looks at a server's clock may differ by what a round trip takes.
+        return left if parent.ttl is None else min(left, parent.ttl), parent.expires_at
     if draft.ttl is None:
         return None, None
     assert isinstance(draft.ttl, float)
