@@ -2,6 +2,7 @@
 is told so; and what one file lost, the others do not miss.
 """
 
+import errno
 import json
 import os
 import random
@@ -14,7 +15,12 @@ import pytest
 from rich_store import build, open_store, questions
 from test_bit_flips import LATER, Store, silent_wrongs
 
-from lastgood import BlockingClient, CheckpointIntegrityError, CheckpointNotFoundError
+from lastgood import (
+    BackendConnectionError,
+    BlockingClient,
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+)
 
 MESSAGES = [{"role": "user", "content": f"message {number} " * 12} for number in range(60)]
 
@@ -214,14 +220,19 @@ def test_files_that_a_deleted_thread_left_are_told_and_swept(client: BlockingCli
     assert not path.exists()
 
 
-def test_a_store_that_may_only_be_read(client: BlockingClient) -> None:
-    if not os.geteuid():
-        pytest.skip("root may write everywhere")
-    root = Path(client._direct._core.backend.directory)
-    for path in (root, *root.rglob("*")):
-        path.chmod(0o500 if path.is_dir() else 0o400)
-    try:
-        assert BlockingClient.files(root).latest(agent_id="a", session_id="s").seq == 3
-    finally:
-        for path in (root, *root.rglob("*")):
-            path.chmod(0o700 if path.is_dir() else 0o600)
+def test_a_store_that_may_only_be_read(
+    client: BlockingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading takes no lock and makes no file; a save says what is wrong."""
+
+    def refuse(*_arguments: Any, **_options: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("open", "mkdir", "replace", "unlink"):
+        monkeypatch.setattr(os, name, refuse)
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    assert reader.latest(agent_id="a", session_id="s").seq == 3
+    assert len(reader.threads()) == 2
+    assert reader.verify(data=True).clean
+    with pytest.raises(BackendConnectionError, match="Check the path and the rights"):
+        reader.save("a", execution_state={}, session_id="s")
