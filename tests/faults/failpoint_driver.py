@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import redis
 from forked import Tell, drive, fork
 from rich_store import same_every_time
@@ -19,7 +20,6 @@ from stores import Stores, is_files, is_redis, is_server, opened
 
 from lastgood import BlockingClient, LastgoodError
 from lastgood.backends.files_disk import Disk
-from lastgood.backends.postgres_connections import BoundConnection
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.testing.faults.kills import POINTS, REMOTE_POINTS, arm
 from lastgood.testing.faults.store import View, view
@@ -325,13 +325,7 @@ def counted(url: str, nth: int) -> BlockingClient:
         )
         return opened(url)
     if is_server(url):
-        whole = BoundConnection.execute
-
-        def execute(connection: Any, *arguments: Any, **options: Any) -> Any:
-            countdown()
-            return whole(connection, *arguments, **options)
-
-        BoundConnection.execute = execute
+        psycopg.Cursor.execute = _counted(psycopg.Cursor.execute, countdown)
         return opened(url)
     if is_files(url):
         count_steps(countdown)

@@ -14,7 +14,7 @@ import redis
 from lastgood import BlockingClient, CheckpointIntegrityError, CheckpointNotFoundError
 from lastgood.testing.faults.store import fingerprint, view, whole_log
 from lastgood.testing.redis_harness import RedisHarness
-from lastgood.testing.servers import Redis62Server, ValkeyServer
+from lastgood.testing.servers import Redis62Server, ValkeyCluster, ValkeyServer
 from lastgood.testing.store import COLOURS, Colour, Store
 from lastgood.testing.suite import run_body
 
@@ -197,3 +197,42 @@ def lose(url: str, prefix: str, thread: str, suffix: str) -> None:
             key for key, row in rows.items() if b"\xc4%c%s" % (len(thread), thread.encode()) in row
         )
         raw.unlink(key + suffix.encode())
+
+
+def test_a_node_of_a_cluster_that_dies_and_comes_back(rng: random.Random) -> None:
+    """Threads on other nodes go on or wait; every acknowledged save is there, on all of them."""
+    with ValkeyCluster(fsync=True) as cluster:
+        stop, acked, errors = threading.Event(), dict[str, tuple[str, str]](), list[BaseException]()
+
+        def work(name: str) -> None:
+            try:
+                write(cluster.url, name, stop, acked)
+            except BaseException as error:
+                errors.append(error)
+
+        with BlockingClient.open(cluster.url) as client:
+            client.threads()
+            threads = [threading.Thread(target=work, args=(f"w{n}",)) for n in range(WRITERS)]
+            for thread in threads:
+                thread.start()
+            for node in cluster.nodes[1:]:
+                before = len(acked)
+                while len(acked) < before + 40:
+                    assert errors == []
+                    time.sleep(0.01)
+                time.sleep(rng.random() * 0.05)
+                node.kill()
+                cluster.start()
+            stop.set()
+            for thread in threads:
+                thread.join(60)
+            assert errors == []
+            found = {
+                h.step_name: h.checkpoint_id
+                for info in client.threads()
+                for h in whole_log(client, info.thread_id)
+            }
+            assert {name: id for name, (id, _) in acked.items()}.items() <= found.items()
+            for id, print_ in acked.values():
+                assert fingerprint(client.restore(id).state) == print_
+            assert client.verify(data=True).clean

@@ -24,7 +24,11 @@ from lastgood.backends.redis_surveyor import Surveyor
 from lastgood.backends.redis_wire import Command, Wire, Word
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries
 from lastgood.backends.remote_changes import Change, Kind
-from lastgood.errors import CheckpointIntegrityError, IncompatibleCheckpointError
+from lastgood.errors import (
+    CheckpointIntegrityError,
+    IncompatibleCheckpointError,
+    TransientStorageError,
+)
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
 from lastgood.rows import LIVE, ThreadRow, intact
@@ -33,6 +37,8 @@ T = TypeVar("T")
 
 FORMAT = 1
 POOL = 20
+ATTEMPTS = 8
+"""So often what a commit needs is sent anew, or a hint that stood in its way is taken off."""
 _STEPS = {"thread": 16, "stream": 64}
 
 
@@ -184,7 +190,7 @@ class RedisBackend(RemoteBackend):
         gone = [row.id for row in change.removed]
         if change.wiped:
             gone = await self._wire.one("HKEYS", f"{self._keys.thread(tag)}:i")
-        while True:
+        for _ in range(ATTEMPTS):
             outcome, *claimed = (await self._committed(change, tag)).split(b" ", 2)
             if outcome == b"done":
                 await self._hints.settle(change, tag, gone)
@@ -199,6 +205,10 @@ class RedisBackend(RemoteBackend):
                     hint="`lastgood verify` tells what is left; restore from a copy of the store.",
                 )
             return _OUTCOMES[outcome]
+        raise TransientStorageError(
+            f"{self.url}: what was sent before a save was gone again each time.",
+            hint="Is the server out of memory, and evicts keys?",
+        )
 
     async def _committed(self, change: Change, tag: str) -> bytes:
         claims: list[Claim] = []

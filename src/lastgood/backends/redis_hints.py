@@ -94,6 +94,8 @@ class Hints:
 
     async def numbered(self, low: int, high: int, limit: int) -> list[tuple[int, str]]:
         """Keys of threads from `low` to `high`, with their tags, in order."""
+        if low == high:
+            return list((await self.tags([low])).items())
         last = int(await self._wire.one("GET", self._keys.counter("thread")) or 0)
         found: list[tuple[int, str]] = []
         while low <= min(high, last) and len(found) < limit:
