@@ -81,7 +81,7 @@ class SaveAs:
     def scope(self) -> Scope:
         parent = (self.parent,) if self.parent is not None else ()
         beside = (draft.place for draft in self.beside)
-        return self.save.scope._replace(items=(self.place, *parent, *beside))
+        return self.save.scope._replace(items=(self.place, *parent, *beside), novel=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         own, parent = found_alias(found, self.place), found_alias(found, self.parent)

@@ -54,6 +54,9 @@ class Scope(NamedTuple):
     """A checkpoint whose branches are wanted, with what each would fall back to without it."""
     items: tuple[Place, ...] = ()
     """Where items are wanted from: the pairs of shelf and key."""
+    novel: bool = False
+    """Whether those that are about to be written are hardly ever there: a store that is a round
+    trip away need not look, if it finds out when it writes."""
 
 
 class Found(NamedTuple):

@@ -137,11 +137,14 @@ class ChangeItems(Repeatable):
     holder: int | None = None
     """The key of the thread that the writer got hold of earlier."""
     owner: str | None = None
+    novel: bool = False
+    """Whether the places are hardly ever taken."""
 
     @property
     def scope(self) -> Scope:
         wanted = (*(draft.place for draft in self.puts), *self.drops, *self.expected)
-        return Scope(self.tenant, self.thread, items=tuple(dict.fromkeys(wanted)))
+        items = tuple(dict.fromkeys(wanted))
+        return Scope(self.tenant, self.thread, items=items, novel=self.novel)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         check_holder(self.holder, found, self.thread)

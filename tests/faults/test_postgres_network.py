@@ -5,6 +5,7 @@ twice, and nobody waits for ever.
 import asyncio
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -337,6 +338,7 @@ def test_an_interrupt_at_the_keyboard_leaves_the_pool_in_order(
     """Ctrl-C while a blocking save waits for its answer; the next one works."""
     import _thread
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by runs in the background
     with Stores(postgres_url) as stores, Stores(proxy.url) as through:
         through._prefix = stores._prefix
         stores.new("keys")

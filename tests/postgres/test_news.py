@@ -226,3 +226,24 @@ def test_one_connection_listens_for_all_and_ends_with_the_client(
         await soon(lambda: not listeners(server.url))
 
     run_body(body, PostgresHarness(tmp_path, server.url), colour)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_watcher_that_is_told_and_cancelled_at_once_ends(turns: int) -> None:
+    """However many turns of the event loop lie between the two."""
+
+    async def body() -> None:
+        listener = postgres_news.Listener("postgresql://nowhere")
+        listener.hears = True
+        news = postgres_news.ThreadNews(listener, "token", arm=asyncio.Event().wait)
+        news._armed_until = float("inf")
+        task = asyncio.ensure_future(news.wait(30))
+        await asyncio.sleep(0.01)
+        news.tell()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if task.cancel():
+            await asyncio.wait([task])
+            assert task.cancelled()
+
+    asyncio.run(body())

@@ -2,14 +2,19 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lastgood import Client
+from lastgood.backend import ItemListing
+from lastgood.item_rules import ChangeItems, ItemDraft
+from lastgood.shelving import list_items
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.redis_harness import RedisHarness
-from lastgood.testing.store import COLOURS, Colour, Store
+from lastgood.testing.store import COLOURS, Colour, Store, committed, core_of, driven
 from lastgood.testing.suite import run_body
 
 pytestmark = pytest.mark.server("valkey")
@@ -85,6 +90,34 @@ def test_a_save_is_two_round_trips(play: Play, proxy: Proxy) -> None:
         assert await meter.of(other.save("c", session_id="s", execution_state={"n": 5})) <= 3
 
     play(body)
+
+
+def test_new_items_are_one_round_trip_in_a_thread_that_was_written_to(
+    play: Play, proxy: Proxy
+) -> None:
+    """One that is there after all is found out by the store, and nothing is lost."""
+
+    async def body(store: Store) -> None:
+        client, other, meter = store.client(), store.client(), Meter(proxy)
+        await client.save("a", session_id="s", execution_state={"n": 1})
+        put = partial(_put, client)
+        assert await meter.of(put(b"1", b"one")) == 1
+        assert await meter.of(put(b"2", b"x" * 1000)) == 1
+        assert await meter.of(put(b"1", b"uno")) == 1, "it is remembered"
+        assert await meter.of(put(b"2", b"two")) == 3, "supposed not to be there; asked; written"
+        await _put(other, b"3", b"three")
+        await put(b"3", b"tres", first_wins=True)
+        listing = list_items(core_of(client), [ItemListing("s", "shelf")])
+        (rows,) = await driven(client, listing)
+        assert [row.value for row in rows] == [b"uno", b"two", b"three"]
+        assert (await client.verify(data=True)).clean
+
+    play(body)
+
+
+async def _put(client: Client, key: bytes, value: bytes, **how: Any) -> None:
+    drafts = (ItemDraft("shelf", key, value, **how),)
+    await committed(client, ChangeItems(core_of(client).tenant, "s", puts=drafts, novel=True))
 
 
 def test_a_restore_is_two_round_trips_and_three_for_a_large_manifest(

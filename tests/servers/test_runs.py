@@ -67,6 +67,11 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _interruptible() -> None:
+    """Whoever started this run in the background had it ignore interrupts, children included."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(project: Path) -> Iterator[Start]:
     """Start a pytest in the project, with other environment variables; it ends with the test."""
@@ -86,6 +91,7 @@ def start(project: Path) -> Iterator[Start]:
                 stderr=subprocess.STDOUT,
                 text=True,
                 start_new_session=True,
+                preexec_fn=_interruptible,
             )
         )
         return started[-1]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from lastgood.backends.postgres_news import CHANNEL, token
-from lastgood.backends.postgres_queries import CLOCK
+from lastgood.backends.postgres_queries import CLOCK, paired
 from lastgood.backends.postgres_rows import MARKS
 from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.remote_changes import Change, PlacedPart
@@ -106,11 +106,7 @@ def statement(schema: str, change: Change) -> tuple[str, list[object]]:
             f"DELETE FROM {schema}.item x USING guard,"
             " unnest(%s::bytea[], %s::bytea[]) u(shelf, key)"
             " WHERE x.thread = %s AND x.shelf = u.shelf AND x.key = u.key",
-            [
-                [to_bytes(item.shelf) for item in change.dropped],
-                [item.key for item in change.dropped],
-                change.key,
-            ],
+            [*paired([item.place for item in change.dropped]), change.key],
         )
     if change.checkpoint is not None:
         _checkpoint(steps, change, change.checkpoint)
@@ -125,8 +121,16 @@ def statement(schema: str, change: Change) -> tuple[str, list[object]]:
 
 def _guard(steps: _Steps, change: Change) -> None:
     place = [to_bytes(change.place.tenant), to_bytes(change.place.name)]
-    where = "tenant = %s AND name = %s AND version = %s AND seal = %s RETURNING watched"
-    seen = (*place, change.version, change.seal)
+    where = "tenant = %s AND name = %s AND version = %s AND seal = %s"
+    seen: list[object] = [*place, change.version, change.seal]
+    if change.free:
+        where += (
+            f" AND NOT EXISTS (SELECT FROM {steps.at}.item x,"
+            " unnest(%s::bytea[], %s::bytea[]) u(shelf, key)"
+            " WHERE x.thread = %s AND x.shelf = u.shelf AND x.key = u.key)"
+        )
+        seen += [*paired(change.free), change.key]
+    where += " RETURNING watched"
     if change.thread is None:
         text = f"UPDATE {steps.at}.thread SET version = version + 1 WHERE {where}"
         steps.add(text, seen)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import select
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection, OperationalError, adapters
 from psycopg.adapt import AdaptersMap
 from psycopg.errors import QueryCanceled
 from psycopg.types.array import ListBinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper
 
 T = TypeVar("T")
 Signals = Generator[Any, Any, T]
@@ -28,20 +29,26 @@ PATIENT_SECONDS = 3600.0
 """The same where much is read or removed at once: checking a store, deleting a thread."""
 
 
-OFTEN = 5
-"""A statement that was sent so many times on a connection is prepared there."""
+OFTEN = 1
+"""A statement that was sent so many times on a connection is prepared there: to read and plan one
+takes the server several times as long as to carry it out."""
 MANY = 1000
 """So many statements are told apart."""
 
 
 class Binary:
-    """How values are sent: arrays too as they are, where the driver would spell every byte."""
+    """How values are sent.
+
+    Arrays too as they are, where the driver would spell every byte. Every number as one of eight
+    bytes, where it would choose by size: a statement would be another one with each choice.
+    """
 
     adapters = AdaptersMap(adapters)
     connection = None
 
 
 Binary.adapters.register_dumper(list, ListBinaryDumper)
+Binary.adapters.register_dumper(int, Int8BinaryDumper)
 
 
 def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConnection) -> Any:
@@ -68,14 +75,17 @@ def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConn
 class Counting:
     """Counts how often a statement was sent on a connection."""
 
-    _times: Counter[str] | None = None
+    _times: Counter[tuple[str, tuple[type, ...]]] | None = None
+    tuned = False
+    """Whether the session was told how to plan what is prepared."""
 
-    def times(self, text: str) -> int:
-        """How often it was, before this time."""
+    def times(self, text: str, values: Sequence[object]) -> int:
+        """How often it was, with values of these types, before this time."""
         if self._times is None or len(self._times) > MANY:
             self._times = Counter()
-        self._times[text] += 1
-        return self._times[text] - 1
+        key = text, tuple(map(type, values))
+        self._times[key] += 1
+        return self._times[key] - 1
 
 
 class BoundConnection(Counting, Connection[Any]):

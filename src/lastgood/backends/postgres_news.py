@@ -183,7 +183,8 @@ class ThreadNews(News):
         self._wake = lambda: loop.call_soon_threadsafe(event.set)
         try:
             if not self._told.is_set():
-                await asyncio.wait_for(event.wait(), seconds)
+                async with asyncio.timeout(seconds):  # wait_for of 3.11 may swallow a cancel
+                    await event.wait()
         except TimeoutError:
             return
         finally:

@@ -22,13 +22,13 @@ from lastgood.backends.queries import (
     AskChildren,
     AskHeads,
     AskId,
-    AskItem,
     AskItemCount,
     AskItems,
     AskLanes,
     AskLarge,
     AskLine,
     AskMove,
+    AskPlaces,
     AskRun,
     AskScan,
     AskSeqs,
@@ -44,6 +44,7 @@ from lastgood.backends.queries import (
 from lastgood.backends.remote_rows import columns, to_bytes
 from lastgood.backends.tables import COUNTED
 from lastgood.backends.views import span
+from lastgood.commits import Place
 from lastgood.rows import (
     LIVE,
     TABLES,
@@ -342,8 +343,9 @@ def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR09
             return TagRow, " ORDER BY r.name", [], False
         case AskTag(_, name):
             return TagRow, " AND r.name = %s", [to_bytes(name)], True
-        case AskItem(_, shelf, key):
-            return ItemRow, " AND r.shelf = %s AND r.key = %s", [to_bytes(shelf), key], True
+        case AskPlaces(_, places):
+            where = " AND (r.shelf, r.key) IN (SELECT * FROM unnest(%s::bytea[], %s::bytea[]))"
+            return ItemRow, where, [*paired(places)], False
         case AskMove(_, lane):
             return MoveRow, " AND r.lane = %s ORDER BY r.number DESC LIMIT 1", [lane], True
         case AskRun(_, None):
@@ -360,6 +362,11 @@ def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR09
             return CheckpointRow, " AND (r.parent = %s OR r.fallback = %s)", [id, id], False
         case _:
             raise TypeError(f"no query: {query!r}")
+
+
+def paired(places: Sequence[Place]) -> tuple[list[bytes], list[bytes]]:
+    """Shelves and keys."""
+    return [to_bytes(shelf) for shelf, _ in places], [key for _, key in places]
 
 
 def _place(place: ThreadName) -> list[object]:

@@ -33,6 +33,7 @@ from lastgood.backends.postgres_connections import (
     SILENCE_SECONDS,
     BoundAsyncConnection,
     BoundConnection,
+    Counting,
 )
 from lastgood.backends.postgres_given import in_transaction
 from lastgood.backends.postgres_pools import FirstContactError, Pools
@@ -49,6 +50,9 @@ Sql = tuple[Any, Sequence[object]]
 Rows = list[tuple[Any, ...]]
 _BEGIN: Sql = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 _COMMIT: Sql = ("COMMIT", ())
+_TUNE: Sql = ("SET plan_cache_mode = force_generic_plan", ())
+"""All that we prepare is looked up by keys: no plan depends on the values. Left to itself, a server
+makes five plans of each statement before it trusts one."""
 _PLAIN: dict[str, Any] = {"prepare": False, "binary": True}
 _PREPARED: dict[str, Any] = {"prepare": True, "binary": True}
 _UNKNOWN = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
@@ -92,8 +96,14 @@ class Parcel(NamedTuple):
     """Statements as they are sent."""
 
     steps: list[tuple[bytes, Sequence[object], dict[str, Any]]]
+    own: slice
+    """Those among them that were asked for."""
     piped: bool
     """Whether they go together: several, or one that has to be prepared first."""
+
+    def taken(self, found: list[Rows]) -> list[Rows]:
+        """What those brought that were asked for."""
+        return found[self.own]
 
 
 def _parcel(
@@ -101,14 +111,22 @@ def _parcel(
 ) -> Parcel:
     """What has come several times on a connection of ours is prepared."""
     joins = in_transaction(connection)
-    ours = isinstance(connection, BoundConnection | BoundAsyncConnection)
+    alone = joins or len(statements) == 1
+    framed = statements if alone else [_BEGIN, *statements, _COMMIT]
+    own = slice(0 if alone else 1, len(statements) + (0 if alone else 1))
+    if joins or not pools.prepares or not isinstance(connection, Counting):
+        steps = [(numbered(text), values, _PLAIN) for text, values in framed]
+        return Parcel(steps, own, len(steps) > 1)
     steps, first = [], False
-    framed = statements if joins or len(statements) == 1 else [_BEGIN, *statements, _COMMIT]
     for text, values in framed:
-        times = connection.times(text) if ours and pools.prepares and not joins else 0  # type: ignore[union-attr]
+        times = connection.times(text, values)
         first = first or times == OFTEN
         steps.append((numbered(text), values, _PLAIN if times < OFTEN else _PREPARED))
-    return Parcel(steps, first or len(steps) > 1)
+    if first and not connection.tuned:
+        connection.tuned = True
+        steps.insert(0, (numbered(_TUNE[0]), _TUNE[1], _PLAIN))
+        own = slice(own.start + 1, own.stop + 1)
+    return Parcel(steps, own, first or len(steps) > 1)
 
 
 def _send(connection: Connection[Any], parcel: Parcel) -> list[Rows]:
@@ -121,7 +139,7 @@ def _send(connection: Connection[Any], parcel: Parcel) -> list[Rows]:
         return [_rows(cursor) for cursor in cursors]
     with connection.pipeline() if parcel.piped else nullcontext():
         cursors = [execute(*step) for step in parcel.steps]
-    return _unframed([_rows(cursor) for cursor in cursors])
+    return parcel.taken([_rows(cursor) for cursor in cursors])
 
 
 async def _send_native(connection: AsyncConnection[Any], parcel: Parcel) -> list[Rows]:
@@ -137,12 +155,7 @@ async def _send_native(connection: AsyncConnection[Any], parcel: Parcel) -> list
         return [await _arows(cursor) for cursor in cursors]
     async with connection.pipeline() if parcel.piped else nullcontext():
         cursors = [await execute(*step) for step in parcel.steps]
-    return _unframed([await _arows(cursor) for cursor in cursors])
-
-
-def _unframed(found: list[Rows]) -> list[Rows]:
-    """Without what the beginning and the end of a transaction bring."""
-    return found if len(found) == 1 else found[1:-1]
+    return parcel.taken([await _arows(cursor) for cursor in cursors])
 
 
 @lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lastgood.backend import Columns, ItemListing, Listing, ThreadListing
+from lastgood.commits import Place
 
 
 class ThreadName(NamedTuple):
@@ -146,12 +147,11 @@ class AskScan:
 
 
 @dataclass(frozen=True, slots=True)
-class AskItem:
-    """One item."""
+class AskPlaces:
+    """Items of a thread by shelf and key; those that are not there are left out."""
 
     place: ThreadName
-    shelf: str
-    key: bytes
+    places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ Query = (
     | AskChildren
     | AskSeqs
     | AskScan
-    | AskItem
+    | AskPlaces
     | AskItemCount
     | AskItems
     | AskId

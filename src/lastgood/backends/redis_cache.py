@@ -124,7 +124,8 @@ class RedisCache(PartCache, forking.Forkable):
                 pipe = self._blocking().pipeline(transaction=False)
                 return list(_filled(pipe, commands).execute())
             pipe = (await self._native()).pipeline(transaction=False)
-            return list(await asyncio.wait_for(_filled(pipe, commands).execute(), NATIVE_SECONDS))
+            async with asyncio.timeout(NATIVE_SECONDS):
+                return list(await _filled(pipe, commands).execute())
         except (RedisError, OSError):
             self._resting_until = time.monotonic() + REST_SECONDS
             return None

@@ -91,6 +91,8 @@ def _checks(change: Change, claims: Sequence[Claim], staged: Staged | None) -> I
         yield ("absent",)
     else:
         yield ("seen", change.version, change.seal)
+    if change.free:
+        yield ("vacant", *(item_name(*place) for place in change.free))
     if change.checkpoints:
         yield ("unused", *(row.id for row in change.checkpoints))
     known = set(change.streams)

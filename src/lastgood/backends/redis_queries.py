@@ -13,13 +13,13 @@ from lastgood.backends.queries import (
     AskChildren,
     AskHeads,
     AskId,
-    AskItem,
     AskItemCount,
     AskItems,
     AskLanes,
     AskLarge,
     AskLine,
     AskMove,
+    AskPlaces,
     AskRun,
     AskScan,
     AskSeqs,
@@ -103,8 +103,9 @@ def question(query: Query) -> Question:  # noqa: C901, PLR0911, PLR0912
             return Question("seqs", (SEQS,), lambda found: [int(seq) for seq in found])
         case AskScan(_, listing):
             return Question("scan", _scan(listing), _checkpoints)
-        case AskItem(_, shelf, key):
-            return Question("item", (item_name(shelf, key),), lambda row: optional(ItemRow, row))
+        case AskPlaces(_, places):
+            names = tuple(item_name(*place) for place in places)
+            return Question("items_at", names, lambda found: every(ItemRow, found))
         case AskItemCount():
             return Question("item_count", (), min)
         case AskItems(_, listing):

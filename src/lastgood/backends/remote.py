@@ -40,12 +40,12 @@ from lastgood.backends.queries import (
     AskChildren,
     AskHeads,
     AskId,
-    AskItem,
     AskItemCount,
     AskItems,
     AskLanes,
     AskLarge,
     AskLine,
+    AskPlaces,
     AskRun,
     AskScan,
     AskSeqs,
@@ -59,6 +59,7 @@ from lastgood.backends.queries import (
 from lastgood.backends.remote_changes import Change, Decision, Exhausted, Kind, decide
 from lastgood.backends.remote_clock import ServerClock, ticks
 from lastgood.backends.remote_memory import Memory
+from lastgood.backends.remote_recall import RecalledTables
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.turns import Turns
 from lastgood.commits import NOTHING, Found, Intent, Scope, Taken, Writes
@@ -215,14 +216,15 @@ class RemoteBackend(Backend, forking.Forkable):
 
     async def commit(self, intent: Intent) -> Writes:
         attempt = Attempt(intent)
-        if not await self._tried(attempt):
-            # Somebody else was faster. Those of this process now take turns, or of many writers
-            # to one thread all but one would fail each time.
-            await self._turns.of(attempt.place)(lambda: self._insisted(attempt))
+        # Those of this process take turns, or of several writers to one thread all but one would
+        # fail each time. So each finds in memory what the one before it wrote.
+        await self._turns.of(attempt.place)(lambda: self._insisted(attempt))
         assert attempt.writes is not None, "done"
         return attempt.writes
 
     async def _insisted(self, attempt: Attempt) -> None:
+        if await self._tried(attempt):
+            return
         while not await self._tried(attempt):
             await attempt.tries.again(_too_busy(attempt.place))
 
@@ -266,12 +268,11 @@ class RemoteBackend(Backend, forking.Forkable):
         """What to write: decided on what is remembered, else on what the store says."""
         intent, refused = attempt.intent, attempt.refused
         scope = intent.scope
-        known = self._memory.line(scope)
+        known = self._memory.recall(scope)
         while known is not None and (now := self._clock.now()) is not None:
-            clock = Answers(now + self._shift(), {})
-            tables = RemoteTables(scope.tenant, clock, known[1])
+            tables = RecalledTables(scope, now + self._shift(), known)
             try:
-                decision = decide(tables, known[0], intent, refused, self._next)
+                decision = decide(tables, known.version, intent, refused, self._next)
             except Exhausted as empty:
                 await attempt.tries.of(partial(self._supplied, empty))
             except Exception:  # what is remembered may be out of date: nobody is refused by it
@@ -370,10 +371,8 @@ def _of_scope(scope: Scope) -> list[Query]:
         queries.append(AskTag(place, scope.tag))
     if scope.large:
         queries.append(AskLarge(place, scope.large))
-    for shelf, key in scope.items:
-        queries.append(AskItem(place, shelf, key))
     if scope.items:
-        queries.append(AskItemCount(place))
+        queries += [AskPlaces(place, scope.items), AskItemCount(place)]
     if scope.heads_at:
         queries += [AskHeads(place), AskChildren(place, scope.heads_at)]
     if len(scope.ids) > FEW:

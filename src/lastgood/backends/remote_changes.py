@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
-from lastgood.backends.queries import ThreadName
+from lastgood.backends.queries import AskPlaces, Need, ThreadName
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.tables import taken
-from lastgood.commits import Brought, Found, Intent, Taken, Writes
+from lastgood.commits import Brought, Found, Intent, Place, Taken, Writes
 from lastgood.manifest import Spot
 from lastgood.pages import SLICE
 from lastgood.rows import CheckpointRow, ItemRow, Row, ThreadRow, pack_slots, seal_of
@@ -68,6 +68,8 @@ class Change(NamedTuple):
     removed: tuple[CheckpointRow, ...] = ()
     orphans: tuple[CheckpointRow, ...] = ()
     """Rows that are there already, changed because what they followed is removed."""
+    free: tuple[Place, ...] = ()
+    """Where items are supposed not to be: if one is, the change is not carried out."""
     wiped: bool = False
     """Whether everything of the thread goes, but for its row."""
 
@@ -106,8 +108,11 @@ def decide(
     place = ThreadName(scope.tenant, scope.thread)
     if writes._replace(answer=None) == Writes():
         return Decision(writes, found, None)
+    if not {row.place for row in writes.items}.issuperset(tables.supposed):
+        raise Need(AskPlaces(place, tuple(tables.supposed)))
     seal = b"" if found.thread is None else seal_of(found.thread)
-    return _made(tables, Change(place, 0, version, seal), writes, found, supply)
+    change = Change(place, 0, version, seal, free=tuple(tables.supposed))
+    return _made(tables, change, writes, found, supply)
 
 
 def _not_known(spot: Spot) -> bool:  # noqa: ARG001

@@ -7,16 +7,21 @@ refused, the thread is forgotten, and the store is asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.remote_changes import Decision
 from lastgood.backends.tables import Line
-from lastgood.commits import Found, Scope
-from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow
+from lastgood.commits import Found, Place, Scope
+from lastgood.rows import BranchRow, CheckpointRow, ItemRow, LaneRow, ThreadRow
 
 LIMIT = 1024
 """So many threads are remembered."""
+ITEMS = 16
+"""So many items of each, of so many bytes at most."""
+SMALL = 256
 
 
 class Remembered(NamedTuple):
@@ -27,6 +32,16 @@ class Remembered(NamedTuple):
     thread: ThreadRow | None
     lanes: dict[str, LaneRow]
     heads: dict[tuple[int, str], tuple[BranchRow, CheckpointRow]]
+    items: dict[Place, ItemRow]
+    """The small ones among those that were written or seen last."""
+
+
+class Recalled(NamedTuple):
+    """What can be decided on without asking."""
+
+    version: int | None
+    line: Line
+    items: Mapping[Place, ItemRow]
 
 
 class Memory:
@@ -35,16 +50,18 @@ class Memory:
     def __init__(self) -> None:
         self._threads: dict[ThreadName, Remembered] = {}
 
-    def line(self, scope: Scope) -> tuple[int | None, Line] | None:
+    def recall(self, scope: Scope) -> Recalled | None:
         """The version of a thread, and what a look would find, if that is known."""
         known = self._threads.get(ThreadName(scope.tenant, scope.thread))
-        if known is not None and (scope.agent is None or known.thread is None):
-            return known.version, Line(known.thread)
-        lane = known.lanes.get(scope.agent or "") if known else None
-        if known is None or lane is None:
+        if known is None:
             return None
-        head = known.heads.get((lane.number, scope.branch or lane.current))
-        return (known.version, Line(known.thread, lane, *head)) if head else None
+        if scope.agent is None or known.thread is None:
+            return Recalled(known.version, Line(known.thread), known.items)
+        lane = known.lanes.get(scope.agent)
+        head = known.heads.get((lane.number, scope.branch or lane.current)) if lane else None
+        if head is None:
+            return None
+        return Recalled(known.version, Line(known.thread, lane, *head), known.items)
 
     def lacks_lane(self, scope: Scope) -> bool:
         """Whether the thread is known, and an agent in it is about to begin."""
@@ -61,13 +78,14 @@ class Memory:
         if known is not None and (known.version or 0) > (version or 0):
             return
         if known is None or known.version != version:
-            known = Remembered(version, found.thread, {}, {})
+            known = Remembered(version, found.thread, {}, {}, {})
         lane, branch, head = found.lane, found.branch, found.head
         lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
         heads = known.heads
         if branch is not None and head is not None and head.id == branch.head:
             heads = {**heads, (branch.lane, branch.name): (branch, head)}
-        self._put(place, Remembered(version, found.thread, lanes, heads))
+        items = _recent(known.items, found.items.values())
+        self._put(place, Remembered(version, found.thread, lanes, heads, items))
 
     def note(self, decision: Decision) -> None:
         """Take over what a commit has made true."""
@@ -79,20 +97,35 @@ class Memory:
             return
         version = 1 if change.version is None else change.version + 1
         if known is None or known.version != change.version or not _same(known, change.key):
-            known = Remembered(version, thread, {}, {})
+            known = Remembered(version, thread, {}, {}, {})
         heads = dict(known.heads)
         for branch in writes.branches:
             heads.pop((branch.lane, branch.name), None)
             if writes.checkpoint is not None and branch.head == writes.checkpoint.id:
                 heads[branch.lane, branch.name] = branch, writes.checkpoint
         lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
-        self._put(change.place, Remembered(version, thread, lanes, heads))
+        items = _recent(known.items, (*found.items.values(), *writes.items), writes.dropped)
+        self._put(change.place, Remembered(version, thread, lanes, heads, items))
 
     def _put(self, place: ThreadName, known: Remembered) -> None:
         self._threads.pop(place, None)
         while len(self._threads) >= LIMIT:
             self._threads.pop(next(iter(self._threads)), None)
         self._threads[place] = known
+
+
+def _recent(
+    known: dict[Place, ItemRow], rows: Iterable[ItemRow], dropped: Iterable[ItemRow] = ()
+) -> dict[Place, ItemRow]:
+    """Items after a change; where one is too large to be remembered, nothing is known of it."""
+    items = dict(known)
+    for row in rows:
+        items.pop(row.place, None)
+        if len(row.value) <= SMALL:
+            items[row.place] = row
+    for row in dropped:
+        items.pop(row.place, None)
+    return dict(islice(items.items(), max(0, len(items) - ITEMS), None))
 
 
 def _same(known: Remembered, key: int) -> bool:

@@ -18,13 +18,13 @@ from lastgood.backends.queries import (
     AskChildren,
     AskHeads,
     AskId,
-    AskItem,
     AskItemCount,
     AskItems,
     AskLanes,
     AskLarge,
     AskLine,
     AskMove,
+    AskPlaces,
     AskRun,
     AskScan,
     AskSeqs,
@@ -40,7 +40,7 @@ from lastgood.backends.queries import (
 )
 from lastgood.backends.tables import Line
 from lastgood.backends.views import Lifetimes, Listed, Views
-from lastgood.commits import Scope
+from lastgood.commits import Place, Scope
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Spot
 from lastgood.rows import (
@@ -69,17 +69,16 @@ _THREAD, _SEQ, _ID = (CheckpointRow._fields.index(name) for name in ("thread", "
 class RemoteTables(Views):
     """Answers as tables of one tenant."""
 
-    def __init__(self, tenant: str, answers: Answers, line: Line | None = None) -> None:
+    supposed: Sequence[Place] = ()
+    """Where items are supposed not to be, without having looked."""
+
+    def __init__(self, tenant: str, answers: Answers) -> None:
         self.clock = answers.clock
         self._tenant = tenant
         self._answers = answers.found
-        self._line = line
-        """What a look would find, if it is remembered."""
         self._places: dict[int, ThreadName] = {}
         self._rows: dict[tuple[object, object], Columns] = {}
         self._threads: dict[object, Columns] = {}
-        if line is not None and line.thread is not None:
-            self._places[line.thread.thread] = ThreadName(line.thread.tenant, line.thread.name)
         for query, answer in answers.found.items():
             self._note(query, answer)
 
@@ -111,8 +110,6 @@ class RemoteTables(Views):
     # lookups by key
 
     def line(self, scope: Scope) -> Line:
-        if self._line is not None:
-            return self._line
         place = ThreadName(scope.tenant, scope.thread)
         rows: LineRows = self._ask(AskLine(place, scope.agent, scope.branch))
         thread = self.thread(*place)
@@ -230,7 +227,12 @@ class RemoteTables(Views):
         return _row(RunRow, self._ask(AskRun(self._place(thread))))
 
     def item(self, thread: int, shelf: str, key: bytes) -> ItemRow | None:
-        return _row(ItemRow, self._ask(AskItem(self._place(thread), shelf, key)))
+        return self.items_at(thread, [(shelf, key)])[0]
+
+    def items_at(self, thread: int, places: Sequence[Place]) -> list[ItemRow | None]:
+        found = self._ask(AskPlaces(self._place(thread), tuple(places)))
+        rows = {row.place: row for row in (unsealed(ItemRow, columns) for columns in found)}
+        return [rows.get(place) for place in places]
 
     def item_count(self, thread: int) -> int:
         return int(self._ask(AskItemCount(self._place(thread))))

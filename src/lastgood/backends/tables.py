@@ -111,6 +111,10 @@ class Tables(ABC):
         """Checkpoints of a thread by their ids."""
         return [self.checkpoint(thread, id) for id in ids]
 
+    def items_at(self, thread: int, places: Sequence[Place]) -> list[ItemRow | None]:
+        """Items of a thread by shelf and key."""
+        return [self.item(thread, *place) for place in places]
+
     # what commits and reads see
 
     def lanes(self, thread: int) -> list[LaneRow]:
@@ -213,9 +217,9 @@ class Tables(ABC):
     def _audited_items(self, thread: ThreadRow, wanted: Sequence[Place]) -> dict[Place, ItemRow]:
         if not thread.items:
             return {}
-        rows = {place: self.item(thread.thread, *place) for place in wanted}
-        found = {place: row for place, row in rows.items() if row is not None}
-        if len(found) < len(rows):
+        rows = zip(wanted, self.items_at(thread.thread, wanted), strict=True)
+        found = {place: row for place, row in rows if row is not None}
+        if len(found) < len(wanted):
             self.audit_items(thread)
         return found
 

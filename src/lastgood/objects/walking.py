@@ -133,6 +133,10 @@ def _parted(found: list[object], seen: set[int], kinds: frozenset[type]) -> Leve
     """
     if max(map(getrefcount, found)) <= HELD_ONCE:
         return Level(found, [], kinds)
+    ids = set(map(id, found))
+    if len(ids) == len(found) and ids.isdisjoint(seen):
+        seen |= ids
+        return Level(found, [], kinds)
     level = Level([], [], kinds)
     for value, count in zip(found, list(map(getrefcount, found)), strict=True):
         again = count > HELD_ONCE and id(value) in seen

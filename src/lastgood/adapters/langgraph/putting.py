@@ -170,7 +170,7 @@ class Putting:
     async def put_writes(self, spot: Spot, drafts: tuple[ItemDraft, ...]) -> None:
         """Commit writes of a task; park them if there is no thread."""
         core, thread = self._core, spot.thread
-        intent = ChangeItems(core.tenant, thread, puts=drafts, opens=False)
+        intent = ChangeItems(core.tenant, thread, puts=drafts, opens=False, novel=True)
         if not drafts or (await change_items(core, intent)).done:
             return
         parked = tuple(draft._replace(ttl=PARKED) for draft in drafts)

@@ -174,7 +174,7 @@ function ask.scan(args)
   return found
 end
 
-function ask.item(args) return call('HGET', thread .. ':e', args[1]) end
+function ask.items_at(args) return fetch(thread .. ':e', args) end
 
 function ask.item_count()
   return {call('HLEN', thread .. ':e'), call('ZCARD', thread .. ':o')}

@@ -26,6 +26,12 @@ function steps.unused(args)
   end
 end
 
+function steps.vacant(args)
+  for _, name in ipairs(args) do
+    if call('HEXISTS', thread .. ':e', name) == 1 then return 'moved' end
+  end
+end
+
 function steps.free(args)
   for _, place in ipairs(args) do
     if call('HEXISTS', thread .. ':p', place) == 1 then return 'stream' end
