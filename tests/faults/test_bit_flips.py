@@ -183,6 +183,18 @@ def test_a_flipped_bit_in_the_pointers_of_the_fullest_page_of_checkpoints_is_nev
     flip_all(store, [(byte, bit) for byte in pointers for bit in range(8)])
 
 
+@pytest.mark.parametrize("table", ["lane", "branch", "tag", "run"])
+def test_a_pointer_to_nowhere_in_a_table_that_is_looked_up_by_name_is_never_silent(
+    store: Store, table: str
+) -> None:
+    """What a search does not find because it went the wrong way is still in the list."""
+    (number,) = (n for n, owner in store.pages.items() if owner == f"lastgood_{table}")
+    start = (number - 1) * PAGE_SIZE
+    cells = int.from_bytes(store.content[start + 3 : start + 5])
+    high_bytes = range(start + 8, start + 8 + 2 * cells, 2)
+    flip_all(store, [(byte, bit) for byte in high_bytes for bit in (2, 3)])
+
+
 def structural_spot(content: bytes, page: int, rng: random.Random) -> tuple[int, int]:
     """A bit of the header or of the cell pointers of a b-tree page."""
     start = (page - 1) * PAGE_SIZE + (100 if page == 1 else 0)

@@ -39,5 +39,5 @@ class RecalledTables(RemoteTables):
         self.supposed = missing
         return [known.get(place) for place in places]
 
-    def audit_items(self, thread: ThreadRow) -> None:
+    def audit_items(self, thread: ThreadRow, missing: Sequence[Place] = ()) -> None:
         """Not where nothing is read."""

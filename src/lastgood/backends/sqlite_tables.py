@@ -20,9 +20,9 @@ from lastgood.backends.sqlite_schema import (
     select,
 )
 from lastgood.backends.sqlite_threads import ThreadLists
-from lastgood.backends.tables import Line
+from lastgood.backends.tables import COUNTED, Line, absent, audit
 from lastgood.backends.views import span
-from lastgood.commits import Scope
+from lastgood.commits import Place, Scope
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.item_rules import belongs
 from lastgood.manifest import Spot, check_parts
@@ -69,6 +69,7 @@ _NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
 _ITEM = select(ItemRow, "thread = ? AND shelf = ? AND key = ?")
 _ITEMS = select(ItemRow, "thread = ? AND shelf = ? AND key >= ?")
 _COUNT_ITEMS = "SELECT count(*) FROM lastgood_item WHERE thread = ?"
+_PLACES = "SELECT shelf, key FROM lastgood_item WHERE thread = ?"
 _LARGE = "SELECT key FROM lastgood_large WHERE thread = ? AND digest = ?"
 # With a limit it stops at the last one, and does not look at the page behind it.
 _PARTS = "SELECT data FROM lastgood_part WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
@@ -188,6 +189,13 @@ class SqliteTables(ThreadLists):
 
     def item_count(self, thread: int) -> int:
         return int(self.connection.execute(_COUNT_ITEMS, (thread,)).fetchone()[0])
+
+    def audit_items(self, thread: ThreadRow, missing: Sequence[Place] = ()) -> None:
+        """A damaged page may list an item twice, and another that cannot be found by its key."""
+        if 0 < thread.items <= COUNTED:
+            places = set(self.connection.execute(_PLACES, (thread.thread,)))
+            audit(thread, len(places), thread.items, "item")
+            absent(thread, places.isdisjoint(missing), "item")
 
     def scan_items(self, thread: int, listing: ItemListing, now: int) -> list[ItemRow]:
         low, high = span(listing)

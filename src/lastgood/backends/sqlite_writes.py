@@ -20,7 +20,7 @@ from lastgood.backends.sqlite_schema import (
 )
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.tables import Line, met, taken
-from lastgood.commits import Brought, Scope, Taken, Writes
+from lastgood.commits import Brought, Place, Scope, Taken, Writes
 from lastgood.errors import StorageError
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
@@ -89,9 +89,9 @@ class SqliteWriter(SqliteTables):
         self._before = found.thread
         return found
 
-    def audit_items(self, thread: ThreadRow) -> None:
+    def audit_items(self, thread: ThreadRow, missing: Sequence[Place] = ()) -> None:
         if not self._recent.accounted(thread.thread):
-            super().audit_items(thread)
+            super().audit_items(thread, missing)
             self._recent.account(thread.thread)
 
     def taken(self, writes: Writes) -> Taken:

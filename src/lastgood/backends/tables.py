@@ -171,13 +171,17 @@ class Tables(ABC):
         """A lane; its absence is believed only if all of the thread's are accounted for."""
         lane = self.lane(thread.thread, agent)
         if lane is None and thread.lanes:
-            audit(thread, len(self.lanes(thread.thread)), thread.lanes, "lane")
+            lanes = self.lanes(thread.thread)
+            audit(thread, len(set(lanes)), thread.lanes, "lane")
+            absent(thread, agent not in [row.agent for row in lanes], "lane")
         return lane
 
     def _branch(self, thread: ThreadRow, lane: LaneRow, name: str | None) -> BranchRow | None:
-        branch = self.branch(thread.thread, lane.number, name or lane.current)
+        key = lane.number, name or lane.current
+        branch = self.branch(thread.thread, *key)
         if branch is None and thread.branches:
-            self.audited_branches(thread)
+            known = [(row.lane, row.name) for row in self.audited_branches(thread)]
+            absent(thread, key not in known, "branch")
         return branch
 
     def _run_of(self, thread: ThreadRow, lane: LaneRow) -> RunRow | None:
@@ -204,14 +208,14 @@ class Tables(ABC):
             return None
         found = self.tag(thread.thread, name)
         if found is None:
-            self.audited_tags(thread)
+            absent(thread, name not in [row.name for row in self.audited_tags(thread)], "tag")
         return found
 
     def audited_tags(self, thread: ThreadRow) -> list[TagRow]:
         if not thread.tags:
             return []
         tags = self.tags(thread.thread)
-        audit(thread, len(tags), thread.tags, "tag")
+        audit(thread, len(set(tags)), thread.tags, "tag")
         return tags
 
     def _audited_items(self, thread: ThreadRow, wanted: Sequence[Place]) -> dict[Place, ItemRow]:
@@ -220,17 +224,17 @@ class Tables(ABC):
         rows = zip(wanted, self.items_at(thread.thread, wanted), strict=True)
         found = {place: row for place, row in rows if row is not None}
         if len(found) < len(wanted):
-            self.audit_items(thread)
+            self.audit_items(thread, [place for place in wanted if place not in found])
         return found
 
-    def audit_items(self, thread: ThreadRow) -> None:
+    def audit_items(self, thread: ThreadRow, missing: Sequence[Place] = ()) -> None:  # noqa: ARG002
         """An item that is not there is believed if all are accounted for, or there are many."""
         if 0 < thread.items <= COUNTED:
             audit(thread, self.item_count(thread.thread), thread.items, "item")
 
     def audited_branches(self, thread: ThreadRow) -> list[BranchRow]:
         branches = self.branches(thread.thread)
-        audit(thread, len(branches), thread.branches, "branch")
+        audit(thread, len(set(branches)), thread.branches, "branch")
         return branches
 
     def head(self, branch: BranchRow) -> CheckpointRow | None:
@@ -302,10 +306,19 @@ class Tables(ABC):
 
 
 def audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:
-    """A row that is not there is believed only if the thread's count agrees."""
+    """A row that is not there is believed only if the count of different ones agrees."""
     if found != expected:
         raise CheckpointIntegrityError(
             f"thread {thread.name!r} has {found} {what} rows of {expected}: the store is damaged."
+        )
+
+
+def absent(thread: ThreadRow, holds: bool, what: str) -> None:
+    """What a lookup did not find must not be in the list either."""
+    if not holds:
+        raise CheckpointIntegrityError(
+            f"the {what} rows of thread {thread.name!r} are listed but not found: "
+            "the store is damaged."
         )
 
 

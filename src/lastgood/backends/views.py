@@ -189,7 +189,7 @@ class Views(Tables):
             over = lives.over
             audit(thread, lives.stored, thread.checkpoints, "checkpoint")
             audit(thread, lives.expiring, thread.expiring, "expiring checkpoint")
-        audit(thread, len(lanes), thread.lanes, "lane")
+        audit(thread, len(set(lanes)), thread.lanes, "lane")
         audit(thread, found.run.number if found.run else 0, thread.runs, "run")
         ordered = sorted(lanes, key=lambda lane: lane.number)
         last_step, newest = thread.last_step, found.newest
@@ -218,7 +218,7 @@ class Views(Tables):
             return None
         now = self.now_in(thread)
         lanes = sorted(self.lanes(thread.thread), key=lambda lane: lane.number)
-        audit(thread, len(lanes), thread.lanes, "lane")
+        audit(thread, len(set(lanes)), thread.lanes, "lane")
         branches = self.audited_branches(thread)
         return Outline(
             row=thread,
