@@ -130,6 +130,15 @@ def test_a_role_without_rights_is_told_what_to_ask_for(
     client.close()
 
 
+def test_tables_that_were_dropped_under_a_client_are_told(database: str, sql: Sql) -> None:
+    client = BlockingClient.postgres(database)
+    client.save("a", session_id="s", execution_state={})
+    sql("DROP SCHEMA lastgood CASCADE")
+    with pytest.raises(BackendConnectionError, match=r"does not exist\. The tables are not there"):
+        client.save("a", session_id="s", execution_state={})
+    client.close()
+
+
 def test_a_newer_store_is_refused(database: str, sql: Sql) -> None:
     BlockingClient.postgres(database).threads()
     sql("UPDATE lastgood.meta SET value = '7' WHERE name IN ('format', 'oldest')")

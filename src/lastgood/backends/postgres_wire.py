@@ -254,7 +254,7 @@ def _translation(error: psycopg.Error, label: str) -> LastgoodError:
         return BackendConnectionError(
             said, hint="`lastgood db sql --role NAME` prints the rights that a role needs."
         )
-    if isinstance(error, _WRONG) or _says_wrong(text):
+    if isinstance(error, _WRONG) or (not state and _says_wrong(text)):
         return BackendConnectionError(said, hint="Check the address, the user and its rights.")
     if state in ("53100", "53200"):
         return StorageFullError(said, hint="Nothing of this save was kept.")
@@ -275,7 +275,7 @@ def _never_reached(error: BaseException | None, label: str) -> LastgoodError:
 
 
 def _first_line(error: BaseException | None) -> str:
-    return str(error).strip().split("\n", maxsplit=1)[0]
+    return str(error).strip().split("\n", maxsplit=1)[0].removesuffix(".") + "."
 
 
 def _says_wrong(text: str) -> bool:

@@ -147,7 +147,7 @@ def translated(label: str, *, opened: bool) -> Iterator[None]:
 
 def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
     """Our own error for one of theirs."""
-    text = str(error).strip().split("\n", maxsplit=1)[0]
+    text = str(error).strip().split("\n", maxsplit=1)[0].removesuffix(".") + "."
     said = f"{label}: {text}"
     if isinstance(error, _WRONG) or any(word in text for word in _DENIED):
         return BackendConnectionError(said, hint="Check the address, the user and its rights.")
