@@ -22,6 +22,9 @@ StateT = TypeVar("StateT")
 T = TypeVar("T")
 P = ParamSpec("P")
 
+ALL = 1 << 31
+"""More than there are: a limit for those who gave none."""
+
 
 def twin(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
@@ -36,6 +39,10 @@ def twin(
     blocking.__name__ = name.removeprefix("a")
     blocking.__dict__.pop("__isabstractmethod__", None)
     return blocking
+
+
+def _page(offset: int | None, limit: int | None) -> tuple[int, int]:
+    return offset or 0, ALL if limit is None else limit
 
 
 class BaseCheckpointer(ABC, Generic[StateT]):
@@ -199,8 +206,8 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[Message]:
-        """The same as `aget_messages`."""
-        return await self.aget_messages(config, search, offset, limit)
+        """The same as `aget_messages`, which gets a number for each that was left out."""
+        return await self.aget_messages(config, search, *_page(offset, limit))
 
     async def alist_threads(
         self,
@@ -209,8 +216,8 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[ThreadInfo]:
-        """The same as `aget_threads`."""
-        return await self.aget_threads(config, search, offset, limit)
+        """The same as `aget_threads`, which gets a number for each that was left out."""
+        return await self.aget_threads(config, search, *_page(offset, limit))
 
     async def aclean_thread(self, config: Config) -> Any:
         """The same as `adelete_thread`."""

@@ -23,6 +23,7 @@ from lastgood.checkpointers.rules import (
     PutMessages,
     PutState,
     cached,
+    check_owner,
     is_foreign,
 )
 from lastgood.commits import Found, Place, Scope, Writes
@@ -93,7 +94,8 @@ async def head(core: Core, where: Where, *, fresh: bool = False) -> Head:
 
 async def clear_state(core: Core, where: Where, cleared: Save) -> Put | None:
     """Hide every state behind an empty one at once, then remove them; None if there is none."""
-    found = await look(core, where, CACHE, agent=AGENT)
+    found = await core.backend.look(Scope(core.tenant, where.thread, AGENT, items=(CACHE,)))
+    check_owner(found, where.thread, where.user)
     if found.live is None or _is_clear(found, found.live, cleared):
         return None
     put = await put_state(core, where, PutState(cleared))

@@ -239,6 +239,16 @@ def is_foreign(thread: ThreadRow | None, user: str | None) -> bool:
     return user is not None and thread is not None and thread.owner != user
 
 
+def check_owner(found: Found, thread: str, user: str | None) -> None:
+    """Raise ThreadOwnerError if a thread is there and not that user's to change."""
+    if is_foreign(found.live, user):
+        raise ThreadOwnerError(
+            f"thread {thread!r} does not belong to {user!r}.",
+            hint="Take another thread_id. To give the thread to somebody: aput_thread, with "
+            "their user_id in its ThreadInfo and none in the config.",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class ForUser:
     """An intent on behalf of a user: refused if the thread is not theirs."""
@@ -253,12 +263,7 @@ class ForUser:
         return self.intent.scope
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
-        if is_foreign(found.live, self.user):
-            raise ThreadOwnerError(
-                f"thread {self.scope.thread!r} does not belong to {self.user!r}.",
-                hint="Take another thread_id. To give the thread to somebody: aput_thread, with "
-                "their user_id in its ThreadInfo and none in the config.",
-            )
+        check_owner(found, self.scope.thread, self.user)
         writes = self.intent.decide(found, taken)
         if found.live is None and writes.thread is not None and self.title is not None:
             return writes._replace(thread=writes.thread._replace(title=self.title))

@@ -19,8 +19,6 @@ from lastgood.model import seconds
 
 T = TypeVar("T")
 
-ALL = 1 << 31
-"""More than there are."""
 DAY = 86400.0
 READ_AGAIN = "Read it again (aget_state), then put what should be there now."
 

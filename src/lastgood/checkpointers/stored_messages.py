@@ -8,10 +8,10 @@ from typing import Any
 from lastgood import arguments
 from lastgood.backend import ItemListing
 from lastgood.checkpointers import operations
-from lastgood.checkpointers.base import StateT
+from lastgood.checkpointers.base import ALL, StateT
 from lastgood.checkpointers.config import Config
 from lastgood.checkpointers.rules import MESSAGES, Append, MessageDraft
-from lastgood.checkpointers.stored import ALL, Stored, offset_of
+from lastgood.checkpointers.stored import Stored, offset_of
 from lastgood.item_rules import searchable
 from lastgood.messages import Message, as_text, message_id, spoken, with_metadata
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import NoneType
 
 from lastgood import arguments, listing
 from lastgood.backend import ThreadEntry, ThreadListing
@@ -72,6 +74,11 @@ class StoredThreads(Stored[StateT]):
         another one.
         """
         where = self._where(config)
+        if isinstance(thread_info, NoneType | str | Mapping):
+            raise TypeError(
+                f"thread_info must be a ThreadInfo, not {type(thread_info).__name__}: "
+                "ThreadInfo(thread_id, thread_name=..., metadata={...})"
+            )
         named = getattr(thread_info, "thread_name", None)
         owner = getattr(thread_info, "user_id", None)
         owner = where.owner if owner is None else as_text(owner, "user_id")
@@ -80,7 +87,7 @@ class StoredThreads(Stored[StateT]):
                 f"{where.user!r} cannot give thread {where.thread!r} to {owner!r}.",
                 hint="Leave user_id out of the config to do so.",
             )
-        metadata = thread_info.metadata
+        metadata = getattr(thread_info, "metadata", None)
         intent = Describe(
             tenant=self._core.tenant,
             thread=where.thread,

@@ -319,6 +319,8 @@ async def other_names_mean_the_same(store: CheckpointerStore) -> None:
     await checkpointer.aput_messages(T1, said("one", "two"))
     assert len(await checkpointer.alist_messages(T1, "two", 0, 10)) == 1
     assert len(await checkpointer.alist_threads({}, None, 0, 10)) == 1
+    assert len(await checkpointer.alist_messages(T1)) == 2
+    assert len(await checkpointer.alist_threads({})) == 1
     await checkpointer.aclear_stop_request(T1)
     assert await checkpointer.ais_stop_requested(T1) is False
     await checkpointer.aclean_thread(T1)

@@ -157,6 +157,10 @@ async def a_thread_is_given_away_by_nobody_but_the_application(store: Checkpoint
         await checkpointer.aput_thread(ann, ThreadInfo("thread-1", user_id="bob"))
     with pytest.raises(ThreadOwnerError):
         await checkpointer.aput_state(bob, {"n": 2})
+    with pytest.raises(ThreadOwnerError, match="'thread-1' does not belong to 'bob'"):
+        await checkpointer.aclear_state(bob)
+    with pytest.raises(TypeError, match="thread_info must be a ThreadInfo, not dict"):
+        await checkpointer.aput_thread(T1, {"thread_name": "one"})
 
 
 @case(builtin=True)
