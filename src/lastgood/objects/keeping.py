@@ -59,18 +59,30 @@ class Keeper:
         """Save some objects so that the very same ones can be brought back."""
         with _explained():
             made = _marked(agents)
-            return Kept(self.client.save(LANE, **self._saving(key, made)), made.objects)
+            saving = self._saving(key, made)
+            copied = self._copied(saving)
+            return Kept(self.client.save(LANE, **saving), made.objects, copied)
 
     async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """The same without blocking the event loop."""
         with _explained():
             made = _marked(agents)
-            saved = await self.client.aio.save(LANE, **self._saving(key, made))
-            return Kept(saved, made.objects)
+            saving = self._saving(key, made)
+            copied = self._copied(saving)
+            return Kept(await self.client.aio.save(LANE, **saving), made.objects, copied)
 
-    def bring_back(self, key: str, agents: Sequence[Stateful], kept: Kept) -> None:
+    def _copied(self, saving: dict[str, Any]) -> bytes:
+        """A state as bytes of its own.
+
+        What went wrong in a block may be that the store is out of reach: rolling it back must not
+        need the store.
+        """
+        return self.client._core.codec.pack(saving["execution_state"], "state")
+
+    def bring_back(self, agents: Sequence[Stateful], kept: Kept) -> None:
         """Give objects the state that `keep` found."""
-        state = self.state(key, kept.checkpoint_id)
+        stored: Any = self.client._core.codec.unpack(kept.state)
+        state = graph_of(unpickled(stored, self._key) if PICKLE in stored else stored)
         load(state.get(AGENTS, [state]), agents, marked=kept.objects)
 
     # reading
@@ -133,7 +145,8 @@ class Keeper:
         count = len(self.line(key, back + 1))
         if count:
             return CheckpointNotFoundError(
-                f"the key {key!r} has {count} checkpoints, and nth={back} was asked for.",
+                f"the key {key!r} has {count} checkpoint{'s' * (count != 1)}, and nth={back} was "
+                "asked for.",
                 hint="nth counts back from 0, the newest.",
             )
         some = ", ".join(map(repr, self.keys()[:10])) or "none"

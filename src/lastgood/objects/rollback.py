@@ -1,7 +1,7 @@
 """`rollback_context`: objects that get their state back if a block raises.
 
 Owns when to save and when to bring back; a keeper does both. Invariant: the exception goes on,
-whatever it is, and of nested blocks each brings back what it saved itself.
+whatever it is, and of nested blocks each brings back what it saved itself, without the store.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ class Kept(NamedTuple):
 
     checkpoint_id: str
     objects: Sequence[Stateful]
+    state: bytes
+    """The same state, at hand whatever becomes of the store."""
 
 
 class Keeps(Protocol):
@@ -24,7 +26,7 @@ class Keeps(Protocol):
 
     def keep(self, key: str, agents: Sequence[Stateful]) -> Kept: ...
     async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept: ...
-    def bring_back(self, key: str, agents: Sequence[Stateful], kept: Kept) -> None: ...
+    def bring_back(self, agents: Sequence[Stateful], kept: Kept) -> None: ...
 
 
 class Rollback:
@@ -43,12 +45,11 @@ class Rollback:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         kept = self._kept.pop()
         if kind is not None:
-            self._keeper.bring_back(self._key, self._agents, kept)
+            self._keeper.bring_back(self._agents, kept)
 
     async def __aenter__(self) -> str:
         self._kept.append(await self._keeper.keep_async(self._key, self._agents))
         return self._kept[-1].checkpoint_id
 
     async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        # Without awaiting: a task that is being cancelled could be cancelled again meanwhile.
         self.__exit__(kind, *rest)

@@ -74,6 +74,24 @@ async def several_objects_are_rolled_back_together(store: Store) -> None:
 
 
 @case()
+async def a_roll_back_needs_no_store(store: Store) -> None:
+    """What failed in the block may be the store: here its checkpoint is gone."""
+    manager, one, two = manager_on(store.client()), Agent(), Agent()
+    before = seen(one)
+    with pytest.raises(RuntimeError), manager.rollback_context("s", one):  # noqa: PT012
+        one.reply("half")
+        manager.delete("s")
+        raise RuntimeError
+    assert one.state_dict() == before
+    with pytest.raises(RuntimeError):  # noqa: PT012
+        async with manager.rollback_context("s", one, two):
+            one.memory = two.memory = ["half"]
+            manager.delete("s")
+            raise RuntimeError
+    assert one.state_dict() == two.state_dict() == before
+
+
+@case()
 async def calls_are_checkpointed(store: Store) -> None:
     """Every so many calls that return, counted for each key; functions and methods."""
     manager = manager_on(store.client())
