@@ -61,12 +61,12 @@ def chosen_id(checkpoint_id: str | None) -> bytes:
     return found
 
 
-def limit(value: int) -> int:
+def limit(value: int, what: str = "limit") -> int:
     """How many to list."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"limit must be an int, not {type(value).__name__}")
+        raise TypeError(f"{what} must be an int, not {type(value).__name__}")
     if value < 1:
-        raise ValueError(f"limit must be 1 or more, not {value}")
+        raise ValueError(f"{what} must be 1 or more, not {value}")
     return min(value, 1 << 31)
 
 

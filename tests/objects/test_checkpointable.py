@@ -525,6 +525,46 @@ class Versioned(Checkpointable):
         return "1.10"
 
 
+class TestMistakes:
+    """What is easily written wrong is told in words of this door."""
+
+    @pytest.mark.parametrize(
+        ("hook", "told"),
+        [
+            ({"_checkpoint_version": "2.0"}, "is called as a method"),
+            ({"_checkpoint_fields": ["memory"]}, "is called as a method"),
+            ({"_checkpoint_version": lambda _: 2}, r"returned 2. Return text: '2'"),
+            ({"_checkpoint_fields": lambda _: "memory"}, r"list of names: \['memory'\]"),
+            ({"_checkpoint_skip": lambda _: "memory"}, r"list of names: \['memory'\]"),
+        ],
+    )
+    def test_hooks(self, hook: Any, told: str) -> None:
+        with pytest.raises(TypeError, match=told):
+            type("Hooked", (Agent,), hook)().state_dict()
+
+    @pytest.mark.parametrize("state", [None, [1], "state"])
+    def test_a_state_that_is_none(self, state: Any) -> None:
+        with pytest.raises(TypeError, match="a state is a dict"):
+            Agent().load_state_dict(state)
+        with pytest.raises(TypeError, match="a state is a dict"):
+            Agent().diff(state)
+
+    def test_a_version_that_is_no_text(self) -> None:
+        with pytest.raises(SchemaMigrationError, match="__version__, which is no text"):
+            Agent().load_state_dict({"__version__": 1, "__class__": "Agent"})
+
+    def test_only_what_is_missing_is_told(self) -> None:
+        agent = Agent()
+        with pytest.raises(SchemaMigrationError, match=r"Agent: the state has no memory \("):
+            agent.load_state_dict({}, strict=True)
+
+    def test_the_path_of_what_cannot_be_copied(self) -> None:
+        agent: Any = Agent()
+        agent.memory = [{"tools": (1, threading.Lock())}, agent]
+        with pytest.raises(SerializationError, match=r"Agent\.memory\[0\]\.tools\[1\]: it cannot"):
+            agent.state_dict()
+
+
 class TestMigrations:
     def loaded(self, name: str, version: str, **state: Any) -> Any:
         cls = type(name, (Versioned,), {})
@@ -555,6 +595,35 @@ class TestMigrations:
             self.loaded("Gappy", "1.1")
         with pytest.raises(SchemaMigrationError, match="newer than the class"):
             self.loaded("Gappy", "2.0")
+
+    def test_a_class_that_is_behind_takes_no_step_that_leads_on(self) -> None:
+        register_migration("Behind", from_version="2.0", fn=lambda s: {**s, "x": 1})
+        with pytest.raises(SchemaMigrationError, match=r"version 2\.0, newer than the class"):
+            self.loaded("Behind", "2.0")
+
+    def test_versions_may_be_names(self) -> None:
+        class Newest(Checkpointable):
+            def _checkpoint_version(self) -> str:
+                return "v2"
+
+        register_migration("Newest", from_version="1.0", fn=lambda s: {**s, "x": 1})
+        found: Any = Newest()
+        found.load_state_dict({"__version__": "1.0", "__class__": "Newest"})
+        assert found.x == 1
+
+    @pytest.mark.parametrize(
+        ("wrong", "told"),
+        [
+            ({"name": Versioned}, "the name of its class: 'Versioned'"),
+            ({"from_version": 1.0}, "from_version must be a str, not float"),
+            ({"to_version": 2}, "to_version must be a str, not int"),
+            ({"fn": None}, "fn must be a function"),
+        ],
+    )
+    def test_what_could_never_be_found_is_refused(self, wrong: Any, told: str) -> None:
+        right: Any = {"name": "Refused", "from_version": "1.0", "fn": dict}
+        with pytest.raises(TypeError, match=told):
+            register_migration(**(right | wrong))
 
     def test_circles(self) -> None:
         register_migration("Circle", from_version="a", to_version="b", fn=lambda s: s)

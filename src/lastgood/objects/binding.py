@@ -21,6 +21,8 @@ from lastgood.objects.fields import (
     check_room,
     overrides,
     present,
+    skipped_by,
+    version_of,
     write,
 )
 from lastgood.objects.reshaping import refilled
@@ -65,9 +67,14 @@ def load(
 def migrated(state: State, value: Stateful) -> State:
     """The state, brought in place to the version of an object's class."""
     name, version = state.get(CLASS), state.get(VERSION)
-    current = value._checkpoint_version()
+    current = version_of(value)
     if not isinstance(name, str) or version is None or version == current:
         return state
+    if not isinstance(version, str):
+        raise SchemaMigrationError(
+            f"a state of {name} has {version!r:.40} as its {VERSION}, which is no text.",
+            hint=f"This class has {current!r}.",
+        )
     for hop in chain(name, version, current):
         made = _migrated_once(name, state, hop.fn)
         if made is not state:
@@ -188,11 +195,7 @@ class _Binder:
         if self.strict is True and id(value) not in self.new:
             missing, unknown = present(value) - fields.keys(), fields.keys() - present(value)
             if missing or unknown:
-                raise SchemaMigrationError(
-                    f"{type(value).__name__}: the state has no {sorted(missing) or 'less'}, and "
-                    f"the object has no {sorted(unknown) or 'less'} (strict=True).",
-                    hint="Register a migration, or leave strict out.",
-                )
+                raise _unlike(type(value).__name__, missing, unknown)
 
     def write(self) -> None:
         """Write everything; if that fails, put everything back."""
@@ -211,11 +214,20 @@ class _Binder:
             value.load_state_dict(state, **how)
             return
         fields = fields_in(state)
-        skipped = set(value._checkpoint_skip())
+        skipped = skipped_by(value)
         if self.strict is False:
             held = attributes(value)
             fields = {name: held[name] for name in present(value) if name in held} | fields
         write(value, {name: item for name, item in fields.items() if name not in skipped})
+
+
+def _unlike(name: str, missing: set[str], unknown: set[str]) -> SchemaMigrationError:
+    sides = (("the state", missing), ("the object", unknown))
+    lacks = [f"{side} has no {', '.join(sorted(names))}" for side, names in sides if names]
+    return SchemaMigrationError(
+        f"{name}: {', and '.join(lacks)} (strict=True).",
+        hint="Register a migration, or leave strict out.",
+    )
 
 
 def _part(current: Any, step: object) -> Any:

@@ -47,6 +47,7 @@ class Checkpointable(Stateful):
         they are and takes a class of any name. A Checkpointable that is in its place already is
         loaded in place. Raises SchemaMigrationError, and whatever is raised, nothing has changed.
         """
+        _check_state(state)
         # Not `dict(state)` first: a state may lead back to itself.
         copied = copy.deepcopy(state)
         own = copied if type(copied) is dict else dict(copied)
@@ -70,5 +71,12 @@ class Checkpointable(Stateful):
 
         `{"added": {...}, "removed": {...}, "changed": {name: (old, new)}}`, by field.
         """
+        if not isinstance(other, Checkpointable):
+            _check_state(other)
         new = other.state_dict() if isinstance(other, Checkpointable) else dict(other)
         return differences(self.state_dict(), new)
+
+
+def _check_state(state: object) -> None:
+    if not isinstance(state, Mapping):
+        raise TypeError(f"a state is a dict, as state_dict() gives it, not {type(state).__name__}")

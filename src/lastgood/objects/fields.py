@@ -110,10 +110,47 @@ def public_names(value: object) -> list[str]:
     return [name for name in held if not name.startswith("_") and name not in cached]
 
 
+def version_of(value: Stateful) -> str:
+    """The version that an object's class has."""
+    version = _asked(value, "_checkpoint_version")
+    if not isinstance(version, str):
+        raise TypeError(
+            f"{type(value).__name__}._checkpoint_version() returned {version!r:.40}. Return text: "
+            f"{str(version)[:40]!r}"
+        )
+    return version
+
+
+def skipped_by(value: Stateful) -> set[str]:
+    """The names that an object leaves out."""
+    return set(_names(value, "_checkpoint_skip"))
+
+
+def _names(value: Stateful, hook: str) -> Iterable[str]:
+    names: Iterable[str] = _asked(value, hook)
+    if isinstance(names, str):
+        raise TypeError(
+            f"{type(value).__name__}.{hook}() returned {names!r:.40}. Return a list of names: "
+            f"[{names!r:.40}]"
+        )
+    return names
+
+
+def _asked(value: Stateful, hook: str) -> Any:
+    """What a class says; that it may say it in an attribute is an easy mistake."""
+    method = getattr(value, hook)
+    if not callable(method):
+        raise TypeError(
+            f"{type(value).__name__}.{hook} is {method!r:.40}, and is called as a method. Write "
+            f"`def {hook}(self): return {method!r:.40}`"
+        )
+    return method()
+
+
 def scope(value: Stateful) -> list[str]:
     """The names that are this object's state, present or not."""
-    skipped = set(value._checkpoint_skip())
-    names = dict.fromkeys(name for name in value._checkpoint_fields() if name not in skipped)
+    skipped = skipped_by(value)
+    names = dict.fromkeys(n for n in _names(value, "_checkpoint_fields") if n not in skipped)
     for name in filter(is_word, names):
         raise ValueError(
             f"{type(value).__name__}._checkpoint_fields() names {name!r}, and names that begin "

@@ -110,7 +110,7 @@ class CheckpointManager:
 
     def history(self, key: str, n: int = 50) -> list[dict[str, Any]]:
         """The last `n` checkpoints of a key, newest first, as `{"id": ..., "ts": seconds}`."""
-        arguments.limit(n)
+        arguments.limit(n, "n")
         return [
             {"id": header.checkpoint_id, "ts": header.created_at.timestamp()}
             for header in self._keeper.line(key, n)

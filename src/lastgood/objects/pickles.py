@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lastgood.errors import CheckpointIntegrityError, SerializationError, WrongKeyError
+from lastgood.objects.culprits import culprit
 from lastgood.objects.keys import Key
 from lastgood.objects.states import CLASS, PICKLE, VERSION, State
 from lastgood.objects.weaving import LEAVE_OUT
+from lastgood.paths import shortened
 
 _PROTOCOL = 5
 _DOMAIN = b"lastgood pickle 1\0"
@@ -54,17 +56,8 @@ def _dumped(state: State) -> bytes:
     try:
         return pickle.dumps(state, _PROTOCOL)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-        where = f"state.{_culprit(state)}"
+        steps = culprit(state, lambda part: pickle.dumps(part, _PROTOCOL))
+        where = shortened(steps, "state")
         raise SerializationError(
             f"{where}: it cannot be pickled ({error}).", path=where, hint=LEAVE_OUT
         ) from error
-
-
-def _culprit(state: State) -> str:
-    """The first field that cannot be pickled by itself."""
-    for name, value in state.items():
-        try:
-            pickle.dumps(value, _PROTOCOL)
-        except Exception:
-            return name
-    return "?"

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from lastgood.codec import register
 from lastgood.errors import SerializationError
-from lastgood.objects.fields import Stateful, captured, overrides
+from lastgood.objects.culprits import culprit
+from lastgood.objects.fields import Stateful, captured, overrides, version_of
 from lastgood.objects.reshaping import reshaped
 from lastgood.objects.states import AGENTS, CLASS, OBJECT, SHARED, VERSION, State, escaped
 from lastgood.objects.walking import (
@@ -29,6 +30,7 @@ from lastgood.objects.walking import (
     sort_of,
     survey,
 )
+from lastgood.paths import shortened
 
 LEAVE_OUT = "Begin the name of the field with an underscore, or name it in _checkpoint_skip()."
 
@@ -43,7 +45,7 @@ class Shared:
 
 def signed(value: Stateful, fields: State) -> State:
     """Fields with the version and the class of their object behind them."""
-    return {**fields, VERSION: value._checkpoint_version(), CLASS: type(value).__name__}
+    return {**fields, VERSION: version_of(value), CLASS: type(value).__name__}
 
 
 def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
@@ -52,11 +54,12 @@ def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
     reserved = reserved_below([value], own=value)
     shells: dict[int, Any] = {id(each): {} for each in found.objects}
     inner = {id(each): dict.fromkeys(each) for each in reserved}
-    memo = {**shells, **{key: escaped(shell) for key, shell in inner.items()}}
+    known = {**shells, **{key: escaped(shell) for key, shell in inner.items()}}
+    memo = dict(known)
     for each in found.objects:
         own = each is value or not overrides(each, "state_dict")
         fields = signed(each, captured(each)) if own else each.state_dict()
-        shells[id(each)].update(_copied(each, fields, memo) if own else fields)
+        shells[id(each)].update(_copied(each, fields, memo, known) if own else fields)
     for number, each in enumerate(marked):
         shells[id(each)][OBJECT] = number
     for data in reserved:
@@ -64,13 +67,14 @@ def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
     return shells[id(value)]  # type: ignore[no-any-return]
 
 
-def _copied(value: Stateful, fields: State, memo: dict[int, Any]) -> State:
+def _copied(value: Stateful, fields: State, memo: dict[int, Any], known: dict[int, Any]) -> State:
     found = {}
     for name, part in fields.items():
         try:
             found[name] = copy.deepcopy(part, memo)
         except (TypeError, RecursionError) as error:
-            where = f"{type(value).__name__}.{name}"
+            steps = culprit(part, lambda inner: copy.deepcopy(inner, dict(known)))
+            where = shortened((name, *steps), type(value).__name__)
             raise SerializationError(
                 f"{where}: it cannot be copied ({error}).", path=where, hint=LEAVE_OUT
             ) from error
