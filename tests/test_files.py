@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lastgood import (
+    BackendConnectionError,
     BlockingClient,
+    CheckpointIntegrityError,
     Client,
     IncompatibleCheckpointError,
     SerializationError,
@@ -303,3 +305,18 @@ def test_checkpoints_are_the_same_as_in_other_stores(place: Path) -> None:
         found = [each.restore(header.checkpoint_id) for each in (source, files, back)]
         assert len({(c.checksum, c.digest, c.seq) for c in found}) == 1
         assert found[0].state == found[1].state == found[2].state
+
+
+def test_a_file_where_the_directory_should_be_is_told(place: Path) -> None:
+    (place / "store").write_text("mine")
+    with pytest.raises(BackendConnectionError, match="store: a file is where a directory should"):
+        client_in(place).save("a", session_id="s", execution_state={})
+
+
+def test_a_row_that_was_changed_is_told_by_its_id(place: Path) -> None:
+    client = client_in(place)
+    ref = client.save("a", session_id="s", execution_state={})
+    path = files_in(place)[0]
+    path.write_text(path.read_text().replace('"step": 0', '"step": 9'))
+    with pytest.raises(CheckpointIntegrityError, match=f"changed outside of Lastgood: .*{ref}"):
+        client_in(place).restore(ref)

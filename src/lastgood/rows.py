@@ -265,10 +265,18 @@ def unsealed(cls: type[R], columns: Sequence[object]) -> R:
         intact = False
     if not intact:
         raise CheckpointIntegrityError(
-            f"a stored {TABLES[cls]} row was changed outside of Lastgood: {columns[:3]!r:.120}",
+            f"a stored {TABLES[cls]} row was changed outside of Lastgood: {_shown(columns)}.",
             hint="Restore from a copy of the store, or go on without this thread.",
         )
     return row
+
+
+def _shown(columns: Sequence[object]) -> str:
+    """The first columns of a row, which say which one it is."""
+    return ", ".join(
+        show_id(value) if isinstance(value, bytes) and len(value) == 16 else f"{value!r:.60}"
+        for value in columns[:3]
+    )
 
 
 def intact(cls: type[R], columns: Sequence[object]) -> R | None:

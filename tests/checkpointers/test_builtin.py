@@ -45,6 +45,19 @@ def test_blocking_calls_in_a_script(tmp_path: Path) -> None:
     assert printed == "{'n': 1} 1\n"
 
 
+def test_every_method_has_both_colours() -> None:
+    names = [name for name in dir(InMemoryCheckpointer) if name.startswith("a")]
+    found = InMemoryCheckpointer()
+    alone = [name for name in names if not callable(getattr(found, name[1:], None))]
+    assert alone == []
+    found.put_cache_value("prices", "book", 12)
+    assert found.get_cache_value("prices", "book") == 12
+    assert found.list_cache_keys("prices") == ["book"]
+    assert found.clear_cache_value("prices", "book") is True
+    found.put_state(CONFIG | {"user_id": "ann"}, {})
+    assert found.get_thread_owner("t") == "ann"
+
+
 def test_a_state_type_can_be_declared(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     SqliteCheckpointer(path).put_state(CONFIG, {"role": "user", "content": "hello"})

@@ -28,7 +28,8 @@ T = TypeVar("T")
 PATIENCE = 30.0
 """Seconds that a writer waits for another one."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_CLOSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT})
+_NO_DIRECTORY = frozenset({errno.EEXIST, errno.ENOTDIR})
+_CLOSED = _NO_DIRECTORY | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
 # On macOS, fsync leaves data in the cache of the drive.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
@@ -134,7 +135,9 @@ def discard(paths: Iterable[Path]) -> None:
 
 def translated(error: OSError, directory: str) -> LastgoodError:
     """What an error of the operating system means."""
-    what = f"{error.filename or directory}: {error.strerror or error}"
+    is_file = error.errno in _NO_DIRECTORY
+    said = "a file is where a directory should be" if is_file else error.strerror or error
+    what = f"{error.filename or directory}: {said}"
     if error.errno in _FULL:
         return StorageFullError(
             f"no space left: {what}. Nothing of this save was kept.", hint="Free some space."

@@ -9,7 +9,7 @@ from types import NoneType
 from lastgood import arguments, listing
 from lastgood.backend import ThreadEntry, ThreadListing
 from lastgood.checkpointers import operations
-from lastgood.checkpointers.base import StateT
+from lastgood.checkpointers.base import StateT, twin
 from lastgood.checkpointers.config import Config, read_config, read_user
 from lastgood.checkpointers.rules import Describe
 from lastgood.checkpointers.stored import Stored, offset_of
@@ -105,6 +105,8 @@ class StoredThreads(Stored[StateT]):
         where = read_config({"thread_id": thread_id})
         found = await self._driver.run(operations.look(self._core, where))
         return found.live.owner if found.live else None
+
+    get_thread_owner = twin(aget_thread_owner)
 
     async def adelete_thread(self, config: Config) -> bool:
         """Remove the thread and everything in it; whether it was there.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backend import ItemListing
+from lastgood.checkpointers.base import twin
 from lastgood.core import Core
 from lastgood.driver import Driver
 from lastgood.ids import check_name
@@ -55,6 +56,11 @@ class CacheValues:
         listing = ItemListing(_namespace(namespace), SHELF, prefix=start)
         rows = await self._driver.run(_all(self._core, listing, self._cache_tenant))
         return [row.key.decode() for row in rows]
+
+    put_cache_value = twin(aput_cache_value)
+    get_cache_value = twin(aget_cache_value)
+    clear_cache_value = twin(aclear_cache_value)
+    list_cache_keys = twin(alist_cache_keys)
 
     @property
     def _cache_tenant(self) -> str:
