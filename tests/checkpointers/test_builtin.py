@@ -9,10 +9,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 from custom_checkpointer import DictCheckpointer
 
-from lastgood import registry
+from lastgood import SerializationError, registry
 from lastgood.checkpointers import (
     InMemoryCheckpointer,
     Message,
@@ -66,6 +67,21 @@ def test_a_state_type_can_be_declared(tmp_path: Path) -> None:
     assert isinstance(found, Message)
     assert found.content == "hello"
     assert SqliteCheckpointer[Any](path).get_state(CONFIG) == {"role": "user", "content": "hello"}
+
+
+def test_fields_that_do_not_fit_are_named_in_one_line(tmp_path: Path) -> None:
+    class Strict(pydantic.BaseModel):
+        must: str
+        rows: list[int]
+
+    path = tmp_path / "a.db"
+    SqliteCheckpointer(path).put_state(CONFIG, {"rows": ["x"]})
+    bound = SqliteCheckpointer(path)
+    bound.bind_state_type(Strict)
+    with pytest.raises(SerializationError) as error:
+        bound.get_state(CONFIG)
+    assert "state.must: Field required; state.rows[0]: Input should be" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 class TestPostgresArguments:

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard, cast
 
 from lastgood.codec import Codec, Opaque
 from lastgood.errors import SerializationError
+from lastgood.paths import render
 
 
 def is_state_type(state_type: object) -> TypeGuard[type]:
@@ -42,10 +43,18 @@ def as_state(codec: Codec, state: Any, wanted: type | None, thread: str) -> Any:
     except Exception as error:
         raise SerializationError(
             f"thread {thread!r}: the stored {_name_of(state)} does not fit "
-            f"{wanted.__qualname__}: {error}",
+            f"{wanted.__qualname__}: {_told(error)}.",
             path="state",
             hint="Give new fields a default, or bind_state_type(dict) to read what is there.",
         ) from error
+
+
+def _told(error: Exception) -> str:
+    """What is wrong in one line; pydantic takes several, with addresses of its pages."""
+    details = getattr(error, "errors", None)
+    if not callable(details):
+        return str(error).removesuffix(".")
+    return "; ".join(f"{render(each['loc'], 'state')}: {each['msg']}" for each in details())
 
 
 def _fields_of(codec: Codec, state: Any) -> dict[str, Any]:
