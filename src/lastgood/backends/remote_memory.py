@@ -110,7 +110,7 @@ class Memory:
     def _put(self, place: ThreadName, known: Remembered) -> None:
         self._threads.pop(place, None)
         while len(self._threads) >= LIMIT:
-            self._threads.pop(next(iter(self._threads)), None)
+            self._threads.pop(next(iter(list(self._threads))), None)
         self._threads[place] = known
 
 
