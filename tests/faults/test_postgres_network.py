@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from rich_store import same_every_time
 from stores import Stores, opened
 
 from lastgood import BackendConnectionError, BlockingClient, TransientStorageError
-from lastgood.backends import postgres_connections, postgres_wire, remote
+from lastgood.backends import postgres_connections, postgres_wire, remote, turns
+from lastgood.item_rules import ChangeItems, ItemDraft
+from lastgood.item_rules import Outcome as ItemOutcome
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.faults.store import View, view
 from lastgood.testing.postgres_harness import PostgresHarness
-from lastgood.testing.store import COLOURS, Colour, Store, headers
+from lastgood.testing.store import COLOURS, Colour, Store, committed, core_of, headers
 from lastgood.testing.suite import run_body
 
 pytestmark = pytest.mark.server("postgres")
@@ -71,6 +74,7 @@ def play(request: pytest.FixtureRequest, proxy: Proxy, postgres_url: str, tmp_pa
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bounds, shorter: 2 s of patience, 1 s of silence."""
     monkeypatch.setattr(remote, "PATIENCE", 2.0)
+    monkeypatch.setattr(turns, "PATIENCE", 1.0)
     monkeypatch.setattr(postgres_wire, "SILENCE_SECONDS", 1.0)
     monkeypatch.setattr(postgres_connections.BoundConnection, "silence", 1.0)
     monkeypatch.setattr(postgres_connections.BoundAsyncConnection, "silence", 1.0)
@@ -275,6 +279,56 @@ def test_a_server_that_stays_away(play: Play, proxy: Proxy, impatient: None) -> 
         proxy.heal()
         await save(client, 2)
         assert await numbers(client) == [0, 2]
+
+    play(body)
+
+
+def test_many_writers_to_one_thread_wait_no_longer_than_one(
+    play: Play, proxy: Proxy, impatient: None
+) -> None:
+    """They take turns, but not at waiting for a server that does not answer."""
+
+    async def body(store: Store) -> None:
+        client = store.client()
+        await save(client, 0)
+        proxy.black_hole()
+        began = time.monotonic()
+        found = await store.together([partial(save, client, number) for number in range(1, 9)])
+        assert time.monotonic() - began < 2 + 1 + 5 + 2
+        assert {type(each) for each in found} == {TransientStorageError}
+        proxy.heal()
+        await save(client, 9)
+        assert (await numbers(client))[-1] == 9
+
+    play(body)
+
+
+def test_items_that_another_writer_changed_are_not_said_to_be_ours(
+    play: Play, proxy: Proxy, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change never reached the server. When it is sent again, what it expects is not there."""
+
+    async def body(store: Store) -> None:
+        client, other = store.client(), store.client()
+        core, place = core_of(client), ("shelf", b"k")
+
+        async def put(client: Any, value: bytes, expected: bytes | None) -> bool:
+            drafts, known = (ItemDraft(*place, value),), {place: expected}
+            intent = ChangeItems(core.tenant, "s", puts=drafts, expected=known)
+            answer = (await committed(client, intent)).answer
+            assert isinstance(answer, ItemOutcome)
+            return answer.done
+
+        async def meanwhile(seconds: float) -> None:
+            monkeypatch.undo()
+            assert await put(other, b"theirs", b"old")
+
+        assert await put(client, b"old", None)
+        monkeypatch.setattr(remote, "pause", meanwhile)
+        proxy.cut_before(match=COMMIT)
+        assert not await put(client, b"ours", b"old")
+        proxy.cut_after(match=COMMIT)
+        assert await put(client, b"ours", b"theirs"), "it is recognised"
 
     play(body)
 

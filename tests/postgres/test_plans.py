@@ -14,6 +14,7 @@ import pytest
 from psycopg import ClientCursor
 
 from lastgood.backends import postgres, postgres_surveys
+from lastgood.backends.postgres_wire import numbered
 from lastgood.backends.queries import Query
 from lastgood.driver import run_blocking
 from lastgood.testing import contract_cases, run_case
@@ -22,7 +23,8 @@ from lastgood.testing.postgres_harness import PostgresHarness
 pytestmark = [pytest.mark.server("postgres"), pytest.mark.slow]
 
 TOPICS = (
-    "forks", "histories", "items_cases", "lines", "lists", "moves", "operations", "refs_cases",
+    "alias_cases", "forks", "histories", "items_cases", "lines", "lists", "moves", "new_items",
+    "operations", "refs_cases",
     "removal", "run_cases", "searches", "verification", "watches", "sizes", "conflicts",
 )  # fmt: skip
 FEW = 10
@@ -104,17 +106,39 @@ def sent(
     return found, asked
 
 
-def scans(plan: Any) -> Iterator[str]:
-    """The tables that a plan reads from one end to the other."""
+def nodes(plan: Any) -> Iterator[dict[str, Any]]:
+    """All steps of a plan."""
     if isinstance(plan, list):
         for each in plan:
-            yield from scans(each)
+            yield from nodes(each)
     elif isinstance(plan, dict):
-        if plan.get("Node Type") == "Seq Scan":
-            yield plan["Relation Name"]
+        yield plan
         for value in plan.values():
             if isinstance(value, list | dict):
-                yield from scans(value)
+                yield from nodes(value)
+
+
+def scans(plan: Any) -> Iterator[str]:
+    """The tables that a plan reads from one end to the other."""
+    return (node["Relation Name"] for node in nodes(plan) if node.get("Node Type") == "Seq Scan")
+
+
+class Generic:
+    """Explains statements as they are carried out once they are prepared: for whatever values."""
+
+    def __init__(self, connection: psycopg.Connection[Any], schema: str) -> None:
+        self._run = connection.execute
+        self._schema = schema
+        self._run("SET plan_cache_mode = force_generic_plan")
+
+    def plan(self, text: str) -> Any:
+        made = numbered(text.replace("SCHEMA", self._schema))
+        self._run(b"PREPARE explained AS " + made)
+        given = ", ".join(["NULL"] * text.count("%s"))
+        values = f"({given})" if given else ""
+        (plan,) = self._run(f"EXPLAIN (FORMAT JSON) EXECUTE explained{values}").fetchone()
+        self._run("DEALLOCATE explained")
+        return plan
 
 
 def test_every_statement_uses_an_index(
@@ -137,6 +161,37 @@ def test_every_statement_uses_an_index(
             if found := set(scans(plan)) - SMALL:
                 slow[text] = found
     assert slow == {}
+
+
+def test_so_does_every_statement_that_is_prepared(
+    big: str, sent: tuple[dict[str, Sequence[object]], set[type]], postgres_url: str
+) -> None:
+    """Its plan is made without looking at the values."""
+    statements, _ = sent
+    audits = {text for text, _ in postgres_surveys.lost_threads("SCHEMA")}
+    with psycopg.connect(postgres_url) as connection:
+        generic = Generic(connection, big)
+        plans = {text: generic.plan(text) for text in statements.keys() - audits}
+    slow = {text: found for text, plan in plans.items() if (found := set(scans(plan)) - SMALL)}
+    assert slow == {}
+
+
+def test_items_are_looked_up_by_their_keys_where_most_threads_have_few(
+    big: str, sent: tuple[dict[str, Sequence[object]], set[type]], postgres_url: str
+) -> None:
+    """A plan for the usual thread would read all items of a long one."""
+    keyed = [text for text in sent[0] if "x.key =" in text]
+    assert any("NOT EXISTS" in text for text in keyed)
+    assert len(keyed) > 3
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"DELETE FROM {big}.item WHERE thread % 3 > 0 OR get_byte(key, 0) < 200")
+        connection.execute(f"ANALYZE {big}.item")
+        generic = Generic(connection, big)
+        for text in keyed:
+            read = [node for node in nodes(generic.plan(text)) if node.get("Alias") == "x"]
+            bounds = [node.get("Index Cond", "") for node in read if "item" in str(node)]
+            assert any("key" in each for each in bounds), text
+        connection.rollback()
 
 
 def test_a_scan_would_be_noticed(big: str, postgres_url: str) -> None:

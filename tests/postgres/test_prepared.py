@@ -1,6 +1,7 @@
 """Statements are prepared where a session is our own, and nowhere else."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -10,6 +11,8 @@ import pytest
 
 from lastgood import BlockingClient, Client
 from lastgood.backends.postgres_wire import numbered
+from lastgood.driver import run_blocking
+from lastgood.item_rules import ChangeItems, ItemDraft
 
 
 @pytest.fixture
@@ -44,6 +47,17 @@ def test_directly(postgres_url: str, schema: str) -> None:
     with BlockingClient.postgres(postgres_url, schema=schema, pool_size=1) as client:
         _saves(client)
         assert prepared(client) > 0
+
+
+def test_few_whatever_is_written(postgres_url: str, schema: str) -> None:
+    """A server keeps some hundred kilobytes for each, in every session."""
+    with BlockingClient.postgres(postgres_url, schema=schema, pool_size=1) as client:
+        core = client._core
+        for count in (*range(1, 40), *range(1, 40)):
+            drafts = tuple(ItemDraft("shelf", os.urandom(8), b"") for _ in range(count))
+            intent = ChangeItems(core.tenant, "s", puts=drafts, novel=True)
+            run_blocking(core.backend.commit(intent))
+        assert prepared(client) < 10
 
 
 def test_not_behind_a_pooler(pgbouncer_url: str, schema: str) -> None:

@@ -76,7 +76,7 @@ class PostgresBackend(RemoteBackend):
 
     async def _send(self, statements: Sequence[Sql], *, silence: float | None = None) -> list[Rows]:
         if not self._ready:
-            await self._turns.of("setup")(self._set_up)
+            await self._turns.take("setup", self._set_up)
         return await send(self._pools, statements, silence=silence)
 
     async def _rows(self, statements: Sequence[Sql], *, silence: float | None = None) -> list[Rows]:

@@ -8,10 +8,9 @@ that a pooler in between could tear apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 
 from lastgood.backends.postgres_news import CHANNEL, token
-from lastgood.backends.postgres_queries import CLOCK, paired
+from lastgood.backends.postgres_queries import CLOCK, each_place, paired
 from lastgood.backends.postgres_rows import MARKS
 from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.remote_changes import Change, PlacedPart
@@ -77,12 +76,19 @@ class _Steps:
     def insert(self, cls: type, rows: Sequence[Row]) -> None:
         """Rows of one kind, each in the place of one with the same key."""
         names = ", ".join(COLUMNS[cls])
-        made = ", ".join([f"({MARKS[cls]})"] * len(rows))
-        text = (
-            f"INSERT INTO {self.at}.{TABLES[cls]} ({names})"
-            f" SELECT v.* FROM guard, (VALUES {made}) v{_REPLACING[cls]}"
-        )
-        self.add(text, chain.from_iterable(stored(row) for row in rows))
+        made, values = f"(VALUES ({MARKS[cls]}))", stored(rows[0])
+        if len(rows) > 1:
+            made, values = _by_columns(cls, rows)
+        text = f"INSERT INTO {self.at}.{TABLES[cls]} ({names}) SELECT v.* FROM guard, {made} v"
+        self.add(text + _REPLACING[cls], values)
+
+
+def _by_columns(cls: type, rows: Sequence[Row]) -> tuple[str, list[object]]:
+    """Many rows: one text whatever their number, or each would be another statement to prepare; and
+    few values, of which one takes 65,535 at most.
+    """
+    arrays = MARKS[cls].replace(",", "[],") + "[]"
+    return f"unnest({arrays})", [*map(list, zip(*map(stored, rows), strict=True))]
 
 
 def statement(schema: str, change: Change) -> tuple[str, list[object]]:
@@ -101,12 +107,15 @@ def statement(schema: str, change: Change) -> tuple[str, list[object]]:
             f"DELETE FROM {schema}.tag x USING guard WHERE x.thread = %s AND x.name = %s",
             [change.key, to_bytes(change.untagged)],
         )
-    if change.dropped:
+    for shelf in dict.fromkeys(item.shelf for item in change.dropped):
         steps.add(
-            f"DELETE FROM {schema}.item x USING guard,"
-            " unnest(%s::bytea[], %s::bytea[]) u(shelf, key)"
-            " WHERE x.thread = %s AND x.shelf = u.shelf AND x.key = u.key",
-            [*paired([item.place for item in change.dropped]), change.key],
+            f"DELETE FROM {schema}.item x USING guard"
+            " WHERE x.thread = %s AND x.shelf = %s AND x.key = ANY(%s::bytea[])",
+            [
+                change.key,
+                to_bytes(shelf),
+                [item.key for item in change.dropped if item.shelf == shelf],
+            ],
         )
     if change.checkpoint is not None:
         _checkpoint(steps, change, change.checkpoint)
@@ -124,11 +133,7 @@ def _guard(steps: _Steps, change: Change) -> None:
     where = "tenant = %s AND name = %s AND version = %s AND seal = %s"
     seen: list[object] = [*place, change.version, change.seal]
     if change.free:
-        where += (
-            f" AND NOT EXISTS (SELECT FROM {steps.at}.item x,"
-            " unnest(%s::bytea[], %s::bytea[]) u(shelf, key)"
-            " WHERE x.thread = %s AND x.shelf = u.shelf AND x.key = u.key)"
-        )
+        where += f" AND NOT EXISTS (SELECT FROM {each_place(f'{steps.at}.item', '%s', '')} r)"
         seen += [*paired(change.free), change.key]
     where += " RETURNING watched"
     if change.thread is None:
@@ -160,16 +165,12 @@ def _checkpoint(steps: _Steps, change: Change, row: CheckpointRow) -> None:
 
 
 def _brought(steps: _Steps, change: Change) -> None:
-    """Many rows by columns: a statement of few values, whatever their number."""
     names = ", ".join(COLUMNS[CheckpointRow])
-    arrays = MARKS[CheckpointRow].replace(",", "[],") + "[]"
+    made, values = _by_columns(CheckpointRow, change.brought)
     steps.add(
         f"INSERT INTO {steps.at}.checkpoint ({names}, tenant)"
-        f" SELECT u.*, %s::bytea FROM guard, unnest({arrays}) u",
-        [
-            to_bytes(change.place.tenant),
-            *map(list, zip(*map(stored, change.brought), strict=True)),
-        ],
+        f" SELECT u.*, %s::bytea FROM guard, {made} u",
+        [to_bytes(change.place.tenant), *values],
     )
 
 
@@ -203,11 +204,14 @@ def _columns(parts: Sequence[PlacedPart], names: str) -> list[list[object]]:
 
 
 def _removals(steps: _Steps, change: Change) -> None:
-    for row in change.orphans:
+    if change.orphans:
+        changed = [(r.seq, r.parent_gone, r.fallback, stored(r)[-1]) for r in change.orphans]
         steps.add(
-            f"UPDATE {steps.at}.checkpoint x SET parent_gone = %s, fallback = %s, seal = %s"
-            " FROM guard WHERE x.thread = %s AND x.seq = %s",
-            [row.parent_gone, row.fallback, stored(row)[-1], row.thread, row.seq],
+            f"UPDATE {steps.at}.checkpoint x SET parent_gone = u.gone, fallback = u.fallback,"
+            " seal = u.seal FROM guard,"
+            " unnest(%s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])"
+            " u(seq, gone, fallback, seal) WHERE x.thread = %s AND x.seq = u.seq",
+            [*map(list, zip(*changed, strict=True)), change.key],
         )
     if change.removed:
         steps.add(

@@ -11,9 +11,9 @@ import asyncio
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -68,6 +68,12 @@ class Pools(ABC):
         """In a forked child: begin anew."""
 
 
+class _NativePool(NamedTuple):
+    pool: AsyncConnectionPool[BoundAsyncConnection]
+    end: AsyncGenerator[None, None]
+    """Stands until the loop ends, or it is closed."""
+
+
 class OwnPools(Pools):
     """Pools that we make, for a connection string.
 
@@ -85,9 +91,9 @@ class OwnPools(Pools):
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._pool: ConnectionPool[BoundConnection] | None = None
-        self._pools: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, AsyncConnectionPool[BoundAsyncConnection]
-        ] = weakref.WeakKeyDictionary()
+        self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _NativePool] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -142,13 +148,25 @@ class OwnPools(Pools):
         if not self._reached:
             await self._native_probe()
         loop = asyncio.get_running_loop()
-        pool = self._pools.get(loop)
-        if pool is None:
-            pool = self._pools[loop] = AsyncConnectionPool(
+        found = self._pools.get(loop)
+        if found is None:
+            pool = AsyncConnectionPool(
                 self.dsn, connection_class=BoundAsyncConnection, **self._options()
             )
-        await pool.open()
-        return pool
+            found = self._pools[loop] = _NativePool(pool, self._until_the_end(pool))
+            await anext(found.end)
+        await found.pool.open()
+        return found.pool
+
+    async def _until_the_end(
+        self, pool: AsyncConnectionPool[BoundAsyncConnection]
+    ) -> AsyncGenerator[None, None]:
+        """Closes a pool when its loop ends: that closes the generators which stand in it."""
+        try:
+            yield
+        finally:
+            self._pools.pop(asyncio.get_running_loop(), None)
+            await pool.close()
 
     async def _native_probe(self) -> None:
         try:
@@ -163,9 +181,9 @@ class OwnPools(Pools):
         if pool is not None:
             pool.close()
         if not is_blocking():
-            mine = self._pools.pop(asyncio.get_running_loop(), None)
+            mine = self._pools.get(asyncio.get_running_loop())
             if mine is not None:
-                await mine.close()
+                await mine.end.aclose()
 
     def abandon(self) -> None:
         _ABANDONED.extend([self._pool, *self._pools.values()])

@@ -128,6 +128,16 @@ class Questions:
                 return Statement(text, _place(place), lambda rows: [seq for (seq,) in rows])
             case AskItems(place, listing):
                 return self._items(place, listing, shift)
+            case AskPlaces(place, places):
+                text = (
+                    f"SELECT {_all('r', ItemRow)} FROM"
+                    f" {each_place(f'{self._at}.item', self._key, _all('x', ItemRow))} r"
+                )
+                return Statement(
+                    text,
+                    [*paired(places), *_place(place)],
+                    lambda rows: [columns(ItemRow, row) for row in rows],
+                )
             case AskItemCount(place):
                 # Every look at items asks for it: it must not cost what the thread holds.
                 few = f"SELECT FROM {self._at}.item WHERE thread = {self._key} LIMIT {COUNTED + 1}"
@@ -343,9 +353,6 @@ def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR09
             return TagRow, " ORDER BY r.name", [], False
         case AskTag(_, name):
             return TagRow, " AND r.name = %s", [to_bytes(name)], True
-        case AskPlaces(_, places):
-            where = " AND (r.shelf, r.key) IN (SELECT * FROM unnest(%s::bytea[], %s::bytea[]))"
-            return ItemRow, where, [*paired(places)], False
         case AskMove(_, lane):
             return MoveRow, " AND r.lane = %s ORDER BY r.number DESC LIMIT 1", [lane], True
         case AskRun(_, None):
@@ -362,6 +369,18 @@ def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR09
             return CheckpointRow, " AND (r.parent = %s OR r.fallback = %s)", [id, id], False
         case _:
             raise TypeError(f"no query: {query!r}")
+
+
+def each_place(table: str, thread: str, names: str) -> str:
+    """Items of a thread by shelf and key, for `paired` places and the thread's own values.
+
+    Each is looked up by itself: a join would be planned for threads of the usual length, and then
+    reads the whole of a long one.
+    """
+    return (
+        f"unnest(%s::bytea[], %s::bytea[]) u(shelf, key), LATERAL (SELECT {names} FROM {table} x"
+        f" WHERE x.thread = {thread} AND x.shelf = u.shelf AND x.key = u.key LIMIT 1)"
+    )
 
 
 def paired(places: Sequence[Place]) -> tuple[list[bytes], list[bytes]]:

@@ -71,7 +71,7 @@ class RedisBackend(RemoteBackend):
     async def ready(self) -> None:
         """See what kind of server this is, and that the store is of a format that we know."""
         if not self._ready:
-            await self._turns.of("opening")(self._set_up)
+            await self._turns.take("opening", self._set_up)
 
     async def _set_up(self) -> None:
         if self._ready:

@@ -140,9 +140,17 @@ class RedisCache(PartCache, forking.Forkable):
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             client = self._made(redis.asyncio, AsyncRetry(NoBackoff(), 0))
-            self._clients[loop] = client, _closing(client)
+            self._clients[loop] = client, self._until_the_end(client)
             await anext(self._clients[loop][1])
         return self._clients[loop][0]
+
+    async def _until_the_end(self, client: Any) -> AsyncGenerator[None, None]:
+        """Closes a client with its event loop, which at its end closes what is suspended."""
+        try:
+            yield
+        finally:
+            self._clients.pop(asyncio.get_running_loop(), None)
+            await client.aclose()
 
     def _made(self, driver: Any, retry: object) -> Any:
         return driver.Redis.from_url(
@@ -159,7 +167,7 @@ class RedisCache(PartCache, forking.Forkable):
         if client is not None:
             client.close()
         if not is_blocking():
-            mine = self._clients.pop(asyncio.get_running_loop(), None)
+            mine = self._clients.get(asyncio.get_running_loop())
             if mine is not None:
                 await mine[1].aclose()
 
@@ -172,14 +180,6 @@ class RedisCache(PartCache, forking.Forkable):
     def after_fork_in_child(self) -> None:
         _ABANDONED.extend([self._client, *self._clients.values()])
         self._begin()
-
-
-async def _closing(client: Any) -> AsyncGenerator[None, None]:
-    """Closes a client with its event loop, which at its end closes what is suspended."""
-    try:
-        yield
-    finally:
-        await client.aclose()
 
 
 def _filled(pipe: Any, commands: Sequence[Command]) -> Any:

@@ -75,6 +75,7 @@ class Clients:
         try:
             yield
         finally:
+            self._clients.pop(asyncio.get_running_loop(), None)
             await client.aclose()
             if not self.cluster:
                 await client.connection_pool.disconnect()
@@ -106,7 +107,7 @@ class Clients:
                 client.connection_pool.disconnect()
         if is_blocking():
             return
-        mine = self._clients.pop(asyncio.get_running_loop(), None)
+        mine = self._clients.get(asyncio.get_running_loop())
         if mine is not None:
             await mine[1].aclose()
 

@@ -258,5 +258,5 @@ def _by_name(tenant: str, found: bytes) -> Listed:
 def _remember(known: dict[int, Any], key: int, value: object) -> None:
     known.pop(key, None)
     while len(known) >= REMEMBERED:
-        known.pop(next(iter(known)), None)
+        known.pop(next(iter(list(known))), None)
     known[key] = value

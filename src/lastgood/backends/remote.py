@@ -65,6 +65,7 @@ from lastgood.backends.turns import Turns
 from lastgood.commits import NOTHING, Found, Intent, Scope, Taken, Writes
 from lastgood.driver import pause
 from lastgood.errors import TransientStorageError
+from lastgood.item_rules import Outcome as ItemOutcome
 from lastgood.rows import ItemRow
 
 T = TypeVar("T")
@@ -218,7 +219,7 @@ class RemoteBackend(Backend, forking.Forkable):
         attempt = Attempt(intent)
         # Those of this process take turns, or of several writers to one thread all but one would
         # fail each time. So each finds in memory what the one before it wrote.
-        await self._turns.of(attempt.place)(lambda: self._insisted(attempt))
+        await self._turns.take(attempt.place, lambda: self._insisted(attempt))
         assert attempt.writes is not None, "done"
         return attempt.writes
 
@@ -323,10 +324,13 @@ class Attempt:
     def told(self, decision: Decision) -> Writes:
         """What the caller is told: where nothing was left to do, that it was done by this commit.
 
-        A save and a run are recognised by their ids, and told as they are stored.
+        A save and a run are recognised by their ids, and told as they are stored. Items that are
+        neither as they were expected nor as they were to become were changed by somebody else.
         """
         writes, first = decision.writes, self.doubtful
         if first is None or first.checkpoint is not None or first.run is not None:
+            return writes
+        if isinstance(writes.answer, ItemOutcome) and not writes.answer.done:
             return writes
         return first if decision.change is None else writes._replace(answer=first.answer)
 

@@ -77,7 +77,7 @@ class Memory:
         known = self._threads.get(place)
         if known is not None and (known.version or 0) > (version or 0):
             return
-        if known is None or known.version != version:
+        if known is None or not _same(known, version, found):
             known = Remembered(version, found.thread, {}, {}, {})
         lane, branch, head = found.lane, found.branch, found.head
         lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
@@ -96,7 +96,7 @@ class Memory:
         if thread is None or change.removed or change.wiped:
             return
         version = 1 if change.version is None else change.version + 1
-        if known is None or known.version != change.version or not _same(known, change.key):
+        if known is None or not _same(known, change.version, found):
             known = Remembered(version, thread, {}, {}, {})
         heads = dict(known.heads)
         for branch in writes.branches:
@@ -110,7 +110,7 @@ class Memory:
     def _put(self, place: ThreadName, known: Remembered) -> None:
         self._threads.pop(place, None)
         while len(self._threads) >= LIMIT:
-            self._threads.pop(next(iter(self._threads)), None)
+            self._threads.pop(next(iter(list(self._threads))), None)
         self._threads[place] = known
 
 
@@ -128,6 +128,8 @@ def _recent(
     return dict(islice(items.items(), max(0, len(items) - ITEMS), None))
 
 
-def _same(known: Remembered, key: int) -> bool:
-    """Whether it is the same life of the thread."""
-    return known.thread is not None and known.thread.thread == key
+def _same(known: Remembered, version: int | None, found: Found) -> bool:
+    """Whether it is the thread as it was found. After a failover that lost commits of ours, it has
+    the same version as with them, and another row.
+    """
+    return known.version == version and known.thread == found.thread

@@ -1,26 +1,104 @@
-"""Taking turns: of the writers of one process to one thing, one at a time."""
+"""Taking turns: of the writers of one process to one thing, one at a time.
+
+A courtesy, not a lock: nothing may depend on being alone. So nobody waits for long, and one whose
+connection hangs does not stop all others.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
 
-from lastgood.driver import Serial, Turnstile, is_blocking, one_at_a_time
+from lastgood.driver import Operation, again_in_one_thread, is_blocking
+
+T = TypeVar("T")
+
+PATIENCE = 10.0
+"""Whoever has waited so many seconds for a turn goes on without."""
+
+
+class _Queue(ABC):
+    """Those who wait for a turn, and the one who has it."""
+
+    def __init__(self) -> None:
+        self.inside: list[object] = []
+
+    @abstractmethod
+    async def begin(self) -> bool:
+        """Wait for a turn; False if that took too long."""
+
+    @abstractmethod
+    def end(self) -> None: ...
+
+
+class _Threads(_Queue):
+    """Of blocking callers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+
+    async def begin(self) -> bool:
+        if self._owner == threading.get_ident():
+            raise again_in_one_thread()
+        if not self._lock.acquire(timeout=PATIENCE):
+            return False
+        self._owner = threading.get_ident()
+        return True
+
+    def end(self) -> None:
+        self._owner = None
+        self._lock.release()
+
+
+class _Tasks(_Queue):
+    """Of one event loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = asyncio.Lock()
+
+    async def begin(self) -> bool:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._lock.acquire()
+        except TimeoutError:
+            return False
+
+    def end(self) -> None:
+        self._lock.release()
 
 
 class Turns:
-    """Queues by name, made when they are needed: one for blocking callers, one per event loop."""
-
-    LIMIT = 256
+    """Queues by name, each there as long as somebody is in it."""
 
     def __init__(self) -> None:
-        self._queues: dict[tuple[object, object], Serial] = {}
+        self._queues: dict[tuple[object, object], _Queue] = {}
 
-    def of(self, name: object) -> Serial:
-        """The queue of a name; an old one may be dropped, then its waiters are just not alone."""
+    async def take(self, name: object, work: Callable[[], Operation[T]]) -> T:
+        """Do it when it is our turn; raises TransientStorageError if this thread has one."""
         key = (name, None if is_blocking() else asyncio.get_running_loop())
-        queue = self._queues.pop(key, None)
+        queue = self._queues.get(key)
         if queue is None:
-            queue = Turnstile().drive if is_blocking() else one_at_a_time()
-        while len(self._queues) >= self.LIMIT:
-            self._queues.pop(next(iter(self._queues)), None)
-        return self._queues.setdefault(key, queue)
+            queue = self._queues.setdefault(key, _Threads() if is_blocking() else _Tasks())
+        token, mine = object(), False
+        queue.inside.append(token)
+        try:
+            mine = await queue.begin()
+            if not mine:
+                self._drop(key, queue)  # who comes now need not wait for what hangs
+            return await work()
+        finally:
+            if mine:
+                queue.end()
+            queue.inside.remove(token)
+            if not queue.inside:
+                self._drop(key, queue)
+
+    def _drop(self, key: tuple[object, object], queue: _Queue) -> None:
+        if self._queues.get(key) is queue:
+            self._queues.pop(key, None)

@@ -1,0 +1,52 @@
+"""Items that are written in the belief that they are new, and many at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastgood.item_rules import ItemDraft
+from lastgood.testing.cases import case
+from lastgood.testing.items_cases import SHELF, item, keys, listed, put
+from lastgood.testing.store import Store
+
+
+@case()
+async def items_that_were_thought_to_be_new(store: Store) -> None:
+    """Whoever is nearly sure that a place is free does the same as one who has looked."""
+    client, large = store.client(), b"x" * 1000
+    there = (b"dropped", b"expected", b"kept", b"live")
+    await put(client, "s", *(item(key, large) for key in there), item(b"over", large, ttl=5))
+    await store.pass_time(10)
+
+    async def new(*drafts: ItemDraft, **options: Any) -> tuple[bool, list[bytes]]:
+        outcome = await put(client, "s", *drafts, novel=True, **options)
+        return outcome.done, [key for _, key in outcome.before]
+
+    assert await new(item(b"live", b"new"), item(b"other")) == (True, [b"live"])
+    assert await new(item(b"over", b"new")) == (True, [])
+    assert await new(item(b"kept", b"new", first_wins=True)) == (True, [b"kept"])
+    gone = (SHELF, b"dropped")
+    assert await new(item(b"fresh"), drops=(gone,)) == (True, [b"dropped"])
+    wanted = item(b"expected", b"new")
+    assert await new(wanted, expected={wanted.place: None}) == (False, [b"expected"])
+    assert await new(item(b"free"), expected={(SHELF, b"free"): None}) == (True, [])
+    found = {row.key: row.value for row in await listed(client, "s")}
+    assert [key for key, value in found.items() if value == large] == [b"expected", b"kept"]
+    assert [key for key, value in found.items() if value == b"new"] == [b"live", b"over"]
+    assert found.keys() >= {b"free", b"fresh", b"other"}
+    assert len(found) == 7
+    assert (await client.verify(data=True)).clean
+
+
+@case()
+async def items_by_the_thousand(store: Store) -> None:
+    """However many there are, they are one commit."""
+    client = store.client()
+    drafts = [
+        item(number.to_bytes(2, "big"), b"", text="t" * (number % 2)) for number in range(8000)
+    ]
+    await put(client, "s", *drafts)
+    assert await keys(client, "s", limit=9000) == [draft.key for draft in drafts]
+    await put(client, "s", drops=tuple(draft.place for draft in drafts))
+    assert await keys(client, "s") == []
+    assert (await client.verify()).clean
