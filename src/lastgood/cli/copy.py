@@ -11,7 +11,14 @@ from lastgood import BlockingClient, CopyReport
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal
-from lastgood.cli.store import file_of, is_store, json_option, opened, tenant_option
+from lastgood.cli.store import (
+    file_of,
+    has_tables,
+    is_store,
+    json_option,
+    opened,
+    tenant_option,
+)
 from lastgood.cli.terminal import Terminal
 
 _BAR = 24
@@ -44,10 +51,11 @@ def run(options: Namespace) -> int:
 def _target(options: Namespace) -> BlockingClient:
     tenant = getattr(options, "tenant", None) or "default"
     file = file_of(options.target)
+    there = is_store(file) if file else has_tables(options.target)
+    if options.dry_run and not there:
+        return BlockingClient.memory(tenant=tenant)  # as empty as the store that is not made
     if file is None:
         return BlockingClient.open(options.target, tenant=tenant)
-    if options.dry_run and not is_store(file):
-        return BlockingClient.memory(tenant=tenant)  # as empty as the file that is not made
     return BlockingClient.sqlite(file, tenant=tenant)
 
 
