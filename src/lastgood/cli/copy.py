@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from lastgood.cli.store import (
     tenant_option,
 )
 from lastgood.cli.terminal import Terminal
+from lastgood.registry import shown
 
 _BAR = 24
 
@@ -89,7 +91,11 @@ def _print(report: CopyReport, options: Namespace) -> None:
         terminal.line(f"  {clean(problem)}")
     if report.complete and report.threads:
         terminal.line("Each was read back and compared with the source.", "dim")
-    if any(problem.kind == "deleted" for problem in report.problems) and not options.revive:
+    kinds = {problem.kind for problem in report.problems}
+    if "differs" in kinds:
+        delete = shlex.join(["lastgood", "delete", "THREAD", "--store", shown(options.target)])
+        terminal.line(f"To replace one there: {delete}, and this again with --revive", "dim")
+    if "deleted" in kinds and not options.revive:
         terminal.line("To bring back what was deleted there: --revive", "dim")
 
 
