@@ -240,7 +240,7 @@ def translated(label: str) -> Iterator[None]:
         raise _never_reached(error.__cause__, label) from error.__cause__
     except PoolTimeout as error:
         raise TransientStorageError(
-            f"{label}: the pool gave no connection in time ({_first_line(error)}).",
+            f"{label}: no connection within the time of the pool ({_first_line(error)}).",
             hint="The server cannot be reached, or all connections of the pool are busy.",
         ) from error
     except psycopg.Error as error:
