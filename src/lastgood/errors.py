@@ -26,11 +26,6 @@ Messages say what happened, where, and what to do next. `code` is stable across 
 from __future__ import annotations
 
 
-def ended(text: str) -> str:
-    """What a driver said, as a sentence, so that a hint can follow it."""
-    return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
 class LastgoodError(Exception):
     """Base of all errors that Lastgood raises on purpose."""
 

@@ -44,7 +44,6 @@ from lastgood.errors import (
     StorageError,
     StorageFullError,
     TransientStorageError,
-    ended,
 )
 
 Sql = tuple[Any, Sequence[object]]
@@ -240,7 +239,7 @@ def translated(label: str) -> Iterator[None]:
         raise _never_reached(error.__cause__, label) from error.__cause__
     except PoolTimeout as error:
         raise TransientStorageError(
-            f"{label}: no connection within the time of the pool ({_first_line(error)}).",
+            f"{label}: no connection within the time of the pool: {_first_line(error)}",
             hint="The server cannot be reached, or all connections of the pool are busy.",
         ) from error
     except psycopg.Error as error:
@@ -253,7 +252,7 @@ _FAILED_BEFORE = "Your own transaction failed before: roll it back first."
 def _translation(error: psycopg.Error, label: str) -> LastgoodError:
     state = error.sqlstate or ""
     text = _first_line(error)
-    said = f"{label}: {ended(text)}"
+    said = f"{label}: {text}"
     if isinstance(error, errors.InsufficientPrivilege):
         return BackendConnectionError(
             said,
@@ -277,7 +276,7 @@ def _translation(error: psycopg.Error, label: str) -> LastgoodError:
 def _never_reached(error: BaseException | None, label: str) -> LastgoodError:
     """Whatever the reason is, the first attempt to connect is not made twice."""
     return BackendConnectionError(
-        f"{label}: {ended(_first_line(error))}",
+        f"{label}: {_first_line(error)}",
         hint="Check the address, the user and its rights.",
     )
 
