@@ -101,6 +101,7 @@ class Opener:
         source: Any,
         *,
         schema: str = "lastgood",
+        durability: Literal["strict"] | None = None,
         pool_size: int = 20,
         cache: str | None = None,
         cache_ttl: float | timedelta = 86400,
@@ -109,11 +110,20 @@ class Opener:
         """A store in PostgreSQL.
 
         `source` is a connection string, or a pool or connection of psycopg 3 that you own. Tables
-        are made at the first use, in a schema of their own. `cache` is the address of a Redis or
-        Valkey that keeps copies of what was restored, for `cache_ttl` seconds at most.
+        are made at the first use, in a schema of their own. With `durability="strict"`, a server
+        that may lose an acknowledged save in a crash is refused. `cache` is the address of a Redis
+        or Valkey that keeps copies of what was restored, for `cache_ttl` seconds at most.
         """
         check_name(schema, "schema")
-        backend = registry.make("postgresql", source=source, schema=schema, pool_size=pool_size)
+        if durability is not None:
+            arguments.one_of(durability, ("strict",), "durability")
+        backend = registry.make(
+            "postgresql",
+            source=source,
+            schema=schema,
+            durability=durability,
+            pool_size=arguments.limit(pool_size, "pool_size"),
+        )
         if cache is not None:
             backend = registry.behind_cache(backend, cache, arguments.whole_seconds(cache_ttl))
         return cls.on(backend, **options)
@@ -138,7 +148,11 @@ class Opener:
         if durability is not None:
             arguments.one_of(durability, ("strict",), "durability")
         backend = registry.make(
-            "redis", url=url, prefix=prefix, durability=durability, pool_size=pool_size
+            "redis",
+            url=url,
+            prefix=prefix,
+            durability=durability,
+            pool_size=arguments.limit(pool_size, "pool_size"),
         )
         return cls.on(backend, **options)
 
@@ -158,8 +172,9 @@ class Opener:
         """A store by its address.
 
         `sqlite:///rel.db`, `sqlite:////abs.db`, `files:rel/dir`, `files:/abs/dir`, `memory:`,
-        `postgresql://user@host/db?schema=name`, `redis://host:6379/0?prefix=name` (also `rediss://`
-        and `unix://`).
+        `postgresql://user@host/db?schema=name` (also `host=... dbname=...`),
+        `redis://host:6379/0?prefix=name` (also `rediss://` and `unix://`). How durable a server is
+        cannot be chosen here: "strict" refuses one that is not.
         """
         if durability is not None:
             arguments.one_of(durability, ("strict", "relaxed"), "durability")

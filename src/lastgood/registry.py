@@ -43,6 +43,8 @@ def _sqlite_path(url: str) -> dict[str, Any]:
 
 def _postgres(url: str) -> dict[str, Any]:
     """A connection string as libpq takes it, and `schema` from its query, which is ours."""
+    if _WORDS.match(url):
+        return {"source": url}
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     ours = {"schema": query.pop("schema")} if "schema" in query else {}
@@ -60,6 +62,8 @@ def _directory(url: str) -> dict[str, Any]:
 def _redis(url: str) -> dict[str, Any]:
     """An address as redis-py takes it, and `prefix` from its query, which is ours."""
     address, _, rest = url.partition("?")
+    if "@" in rest or "#" in rest:
+        return {"url": url}  # a password that was cut: refused as it is
     query = dict(parse_qsl(rest, keep_blank_values=True))
     ours = {"prefix": query.pop("prefix")} if "prefix" in query else {}
     return {"url": f"{address}?{urlencode(query)}" if query else address, **ours}
@@ -79,7 +83,7 @@ BACKENDS: dict[str, Entry] = {
         "lastgood.backends.postgres",
         "PostgresBackend",
         _postgres,
-        options=("schema",),
+        options=("durability", "schema"),
         extra="postgres",
     ),
     "redis": Entry(
@@ -93,6 +97,8 @@ BACKENDS: dict[str, Entry] = {
 }
 
 
+_WORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service|sslmode)\s*=")
+"""How a connection string for PostgreSQL begins that is no URL."""
 # A password may have any character in it, so it ends at the last @.
 _SECRET_LOGIN = re.compile(r"(://[^:/?#@]*):.*@")
 _SECRET_OPTION = re.compile(r"([?&])(\w*password)=[^&]*")
@@ -135,11 +141,14 @@ def shown(url: str) -> str:
     """An address as it may be printed: without a password."""
     if "://" not in url:
         return "(a connection string)" if "=" in url or "@" in url else url
-    return _SECRET_OPTION.sub(r"\1\2=***", _SECRET_LOGIN.sub(r"\1@", url))
+    shown_login = _SECRET_LOGIN.sub(r"\1@", url).replace("://@", "://")
+    return _SECRET_OPTION.sub(r"\1\2=***", shown_login)
 
 
 def scheme_of(url: str) -> str:
     """The scheme by which a backend is registered."""
+    if _WORDS.match(str(url)):
+        return "postgresql"
     scheme = str(url).partition(":")[0]
     return ALIASES.get(scheme, scheme)
 
@@ -149,9 +158,13 @@ def open_url(url: str, **options: Any) -> Backend:
     scheme = scheme_of(url)
     if scheme not in BACKENDS:
         known = ", ".join(f"{name}:" for name in BACKENDS)
+        plain = scheme.partition("+")[0]
+        example = "sqlite:///lastgood.db"
+        if ALIASES.get(plain, plain) in BACKENDS:
+            example = f"{plain}://..., without the + and the name of a driver"
         raise ValueError(
             f"{shown(str(url))!r} is not an address that Lastgood knows. Use one of {known} "
-            "for example sqlite:///lastgood.db"
+            f"for example {example}"
         )
     unknown = sorted(options.keys() - set(BACKENDS[scheme].options))
     if unknown:

@@ -166,7 +166,9 @@ async def _not_found(core: Core, ref: str, thread: str | None = None) -> Checkpo
 
 async def _hint(core: Core, ref: str, thread: str | None, threads: int) -> str:
     if not threads:
-        return "Started from another directory? Pass the path."
+        if core.backend.blocking:
+            return "Started from another directory? Pass the path."
+        return "Is it in another database, schema, prefix or tenant?"
     parsed = refs.parse(ref, thread)
     if isinstance(parsed, Address):
         outline = await core.backend.outline(core.tenant, parsed.thread)

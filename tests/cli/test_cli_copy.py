@@ -37,7 +37,10 @@ def test_what_is_left_alone_is_named(here: Path, lastgood: Run) -> None:
     assert shown.code == 1
     assert "single: it is there already with other content: it is at @2 in the source" in shown.out
     assert "run-001: it was deleted in the target." in shown.out
-    assert "--revive" in shown.out
+    assert "there: lastgood delete THREAD --store b.db, and this again with --revive" in shown.out
+    assert "deleted there: --revive" in shown.out
+    assert lastgood("delete", "single", "--store", "b.db", "--yes").code == 0
+    assert lastgood("copy", "lastgood.db", "b.db", "--thread", "single", "--revive").code == 0
     assert lastgood("copy", "lastgood.db", "b.db", "--thread", "run-001", "--revive").code == 0
 
 

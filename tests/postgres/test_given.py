@@ -241,3 +241,41 @@ def test_what_is_of_another_library_is_told_what_to_pass(name: str) -> None:
         assert name in str(caught.value)
         assert "psycopg_pool.ConnectionPool, AsyncConnectionPool" in str(caught.value)
         assert "'postgresql://user@host/db'" in str(caught.value)
+
+
+def test_a_pool_that_is_not_open_is_told_at_once(postgres_url: str, schema: str) -> None:
+    """Nobody but the application will open it: there is nothing to wait for."""
+    pool = ConnectionPool(postgres_url, open=False)
+    with pytest.raises(BackendConnectionError, match=r"not open\. Open it first \(pool\.open\(\)"):
+        BlockingClient.postgres(pool, schema=schema).threads()
+
+    async def body() -> None:
+        other = AsyncConnectionPool(postgres_url, open=False)
+        with pytest.raises(BackendConnectionError, match=r"\(await pool\.open\(\)"):
+            await Client.postgres(other, schema=schema).threads()
+        await other.open()
+        await work_async(Client.postgres(other, schema=schema))
+        await other.close()
+        with pytest.raises(BackendConnectionError, match="not open"):
+            await Client.postgres(other, schema=schema).threads()
+
+    asyncio.run(body())
+
+
+def test_a_connection_that_was_closed_before(postgres_url: str, schema: str) -> None:
+    connection = psycopg.connect(postgres_url)
+    connection.close()
+    with pytest.raises(BackendConnectionError, match="was given is closed"):
+        BlockingClient.postgres(connection, schema=schema).threads()
+
+
+def test_a_transaction_that_failed_before(postgres_url: str, schema: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        client = BlockingClient.postgres(connection, schema=schema)
+        client.threads()
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            connection.execute("SELECT 1 / 0")
+        with pytest.raises(StorageError, match="roll it back first"):
+            client.save("a", session_id="s", execution_state={})
+        connection.rollback()
+        client.save("a", session_id="s", execution_state={})

@@ -120,12 +120,12 @@ def test_a_role_without_rights_is_told_what_to_ask_for(
     client = BlockingClient.postgres(as_role(database, role), schema="agents")
     with pytest.raises(BackendConnectionError) as caught:
         client.save("a", session_id="s", execution_state={})
-    command = f"lastgood db sql --schema agents --role {role}"
+    command = f"lastgood db sql --schema agents --role {role}" + (" --since 1" if there else "")
     assert role in caught.value.message
     assert "permission denied" in caught.value.message
-    assert command in caught.value.hint
+    assert caught.value.hint.endswith(command)
     _, script, _ = printed(capsys, *command.split()[1:])
-    sql(script if not there else script[script.index("GRANT") : script.index("COMMIT")])
+    sql(script)
     client.save("a", session_id="s", execution_state={})
     client.close()
 
@@ -139,11 +139,52 @@ def test_tables_that_were_dropped_under_a_client_are_told(database: str, sql: Sq
     client.close()
 
 
-def test_a_newer_store_is_refused(database: str, sql: Sql) -> None:
+def test_a_role_that_owns_its_schema_needs_no_rights_on_the_database(
+    database: str, role: str, sql: Sql
+) -> None:
+    sql(f"CREATE SCHEMA agents AUTHORIZATION {role}")
+    with BlockingClient.postgres(as_role(database, role), schema="agents") as client:
+        work(client)
+
+
+@pytest.mark.parametrize("name", ["x" * 64, "é" * 32, "pg_agents"])
+def test_a_name_that_postgres_would_change_or_refuse_is_no_schema(
+    name: str, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It cuts long ones off: two stores would be one."""
+    with pytest.raises(ValueError, match="63 bytes"):
+        BlockingClient.postgres(database, schema=name)
+    assert printed(capsys, "db", "sql", "--schema", name)[0] == 2
+    assert "CREATE" in printed(capsys, "db", "sql", "--schema", "x" * 63)[1]
+
+
+def test_strict_refuses_a_server_that_may_lose_saves(database: str, sql: Sql) -> None:
+    """The servers of the tests do not sync."""
+    for client in (
+        BlockingClient.postgres(database, durability="strict"),
+        BlockingClient.open(database, durability="strict"),
+    ):
+        with pytest.raises(BackendConnectionError, match=r"'cache', not 'strict'.*fsync"):
+            client.threads()
+        client.close()
+    assert sql("SELECT 1 FROM pg_namespace WHERE nspname = 'lastgood'") == [], "nothing is made"
+    with pytest.raises(ValueError, match='write "strict"'):
+        BlockingClient.open(database, durability="relaxed")
+
+
+def test_a_newer_store_is_refused(
+    database: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
     BlockingClient.postgres(database).threads()
     sql("UPDATE lastgood.meta SET value = '7' WHERE name IN ('format', 'oldest')")
     with pytest.raises(IncompatibleCheckpointError, match=r"has format 7.*Upgrade lastgood"):
         BlockingClient.postgres(database).threads()
+    code, out, err = printed(capsys, "db", "status", "--store", database)
+    assert (code, "newer than ours" in out, "Upgrade lastgood" in out + err) == (1, True, True)
+    assert (
+        json.loads(printed(capsys, "db", "status", "--json", "--store", database)[1])["usable"]
+        is False
+    )
 
 
 def test_a_newer_store_that_we_can_still_use_is_used(
@@ -250,6 +291,38 @@ def test_the_doctor_looks_at_the_server(
     out = printed(capsys, "doctor", "--json", "--store", pgbouncer_url)[1]
     poolers = [each for each in json.loads(out)["findings"] if each["what"] == "pooler"]
     assert "PgBouncer" in poolers[0]["found"]
+
+
+def test_the_doctor_says_that_a_role_may_not_make_the_tables(
+    database: str, role: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = printed(capsys, "doctor", "--store", as_role(database, role))
+    assert code == 1
+    assert f"role {role} may not make them" in out
+    assert f"lastgood db sql --schema lastgood --role {role}" in out
+
+
+def test_a_dry_run_of_copy_makes_no_tables(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: Sql
+) -> None:
+    with BlockingClient.sqlite(tmp_path / "a.db") as client:
+        client.save("a", session_id="s", execution_state={})
+    code, out, _ = printed(capsys, "copy", str(tmp_path / "a.db"), database, "--dry-run")
+    assert (code, out.partition(",")[0]) == (0, "to copy: 1 thread")
+    assert sql("SELECT 1 FROM pg_namespace WHERE nspname = 'lastgood'") == []
+
+
+def test_a_connection_string_of_words_is_an_address_too(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: Sql
+) -> None:
+    """Not the name of a file that is made beside you."""
+    words = psycopg.conninfo.make_conninfo(**psycopg.conninfo.conninfo_to_dict(database))
+    assert "://" not in words
+    with BlockingClient.sqlite(tmp_path / "a.db") as client:
+        client.save("a", session_id="s", execution_state={})
+    assert printed(capsys, "copy", str(tmp_path / "a.db"), words)[0] == 0
+    assert "s" in printed(capsys, "threads", "--store", words)[1]
+    assert len(BlockingClient.open(words).threads()) == 1
 
 
 def test_the_doctor_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:

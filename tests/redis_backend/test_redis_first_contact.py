@@ -106,6 +106,46 @@ def test_an_address_of_another_kind_is_refused() -> None:
         assert "the/gate" not in told
     with pytest.raises(ValueError, match="durability"):
         BlockingClient.redis(durability="relaxed")
+    with pytest.raises(ValueError, match='write "strict"'):
+        BlockingClient.open("redis://localhost", durability="relaxed")
+    with pytest.raises(TypeError, match=r"takes an address .* not redis\.client\.Redis"):
+        BlockingClient.redis(redis.Redis())
+    with pytest.raises(ValueError, match="pool_size must be 1 or more"):
+        BlockingClient.redis(pool_size=0)
+
+
+@pytest.mark.parametrize("secret", ["hunter@2?x#y", "hunter@2?x", "hunt@er#2", "h?u=n@ter2"])
+def test_no_piece_of_a_password_becomes_a_host(secret: str) -> None:
+    """It was not written as it should be, and is cut at the wrong place."""
+    for make in (
+        BlockingClient.redis,
+        BlockingClient.open,
+        lambda url: BlockingClient.postgres("postgresql://h/db", cache=url),
+    ):
+        with pytest.raises(ValueError, match="not the address of a Redis server") as caught:
+            make(f"redis://:{secret}@localhost:6379/0")
+        assert not any(piece in str(caught.value) for piece in ("hunt", "er2", "h?u", "2?x"))
+
+
+def test_an_option_that_does_not_exist_is_told_at_once() -> None:
+    with pytest.raises(ValueError, match=r"pass prefix=\.\.\., or use Client\.open"):
+        BlockingClient.redis("redis://localhost?prefix=team")
+    with pytest.raises(ValueError, match="'sockettimeout'"):
+        BlockingClient.open("redis://localhost?sockettimeout=3")
+    options = "socket_timeout=3&health_check_interval=9&max_connections=4"
+    for scheme in ("redis://localhost", "rediss://localhost", "unix:///run/valkey.sock"):
+        BlockingClient.open(f"{scheme}?{options}").close()
+    BlockingClient.open("rediss://localhost?ssl_cert_reqs=none").close()
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_database_that_is_not_there(
+    guarded: ValkeyServer, cluster_url: str, colour: Colour
+) -> None:
+    for url in (f"{guarded.url[:-1]}99", f"{cluster_url}/1"):
+        error = tried(url, colour)
+        assert isinstance(error, BackendConnectionError)
+        assert "A Cluster has 0 only" in error.hint
 
 
 LEVELS = {
@@ -217,11 +257,14 @@ def test_the_doctor_tells_what_a_server_keeps(capsys: pytest.CaptureFixture[str]
         told = capsys.readouterr().out
         assert "warning  durability" in told
         assert "cache: nothing is kept" in told
+        assert "(appendonly no, save (empty))" in told
+        assert "ok       server      Valkey " in told
         server.ask("CONFIG", "SET", "appendonly", "yes")
         server.ask("CONFIG", "SET", "appendfsync", "always")
         assert main(["doctor", "--store", server.url]) == 0
         told += capsys.readouterr().out
         assert "ok       durability" in told
+        assert "(appendonly yes, appendfsync always)" in told
     assert main(["doctor", "--store", server.url]) == 1
     told += capsys.readouterr().out
     assert "cannot be used" in told

@@ -33,7 +33,7 @@ from lastgood.backends.postgres_queries import CLOCK, Questions
 from lastgood.backends.postgres_setup import Standing
 from lastgood.backends.postgres_wire import Rows, Sql, send, session
 from lastgood.backends.queries import Answers, Query
-from lastgood.backends.remote import Outcome, RemoteBackend, Tries
+from lastgood.backends.remote import Outcome, RemoteBackend, Tries, check_wanted
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.backends.remote_rows import to_bytes
 from lastgood.errors import StorageError, TransientStorageError
@@ -61,12 +61,14 @@ class PostgresBackend(RemoteBackend):
         source: object,
         *,
         schema: str = "lastgood",
+        durability: str | None = None,
         pool_size: int = POOL,
         shift: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(shift)
         self._pools = pools_for(source, pool_size)
-        self.schema = schema
+        self.schema = postgres_schema.check_schema(schema)
+        self._wanted = check_wanted(durability)
         self.url = self._pools.label
         self.alone = self._pools.commits
         self._at = postgres_schema.quoted(schema)
@@ -93,6 +95,8 @@ class PostgresBackend(RemoteBackend):
     async def setup(self) -> Standing:
         """Make sure that the tables are there, and of a format that we know."""
         async with session(self._pools) as run:
+            if self._wanted is not None:
+                postgres_setup.demand(await postgres_setup.examined(run), self.url)
             found = await postgres_setup.migrate(run, self.schema, self.url)
             self._pools.prepares = await run.is_direct()
         self._clock.seen(found.server.clock, found.server.asked_at)

@@ -7,9 +7,11 @@ of it is passed on.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qsl
 
 import psycopg
 from psycopg import conninfo
+from psycopg.pq import Conninfo
 
 CONNECT_SECONDS = 5
 """How long an attempt to connect may take, and the wait for a free connection."""
@@ -36,10 +38,28 @@ def parsed(dsn: str) -> dict[str, Any]:
     try:
         parts = conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:
-        raise ValueError(_UNREADABLE) from None
+        raise ValueError(_UNREADABLE + _reason(dsn)) from None
     if _was_cut_wrongly(dsn) or not str(parts.get("port") or "0").replace(",", "").isdecimal():
         raise ValueError(_UNREADABLE)
     return parts
+
+
+def _reason(dsn: str) -> str:
+    """What is wrong with it, where that can be told without a piece of a password."""
+    scheme, found, rest = dsn.partition("://")
+    if found and "+" in scheme:
+        return f" It begins with postgresql://, not with {scheme}://."
+    place, _, query = rest.partition("?")
+    if not found or "@" in query or ("@" not in place and ":" in place):
+        return ""
+    if "schema" in dict(parse_qsl(query)):
+        return " For a schema pass schema=..., or use Client.open, which takes ?schema= too."
+    unknown = sorted(name for name, _ in parse_qsl(query) if name not in _known())
+    return f" PostgreSQL knows no option {unknown[0]!r}." if unknown else ""
+
+
+def _known() -> set[str]:
+    return {option.keyword.decode() for option in Conninfo.get_defaults()}
 
 
 def _was_cut_wrongly(dsn: str) -> bool:

@@ -53,6 +53,7 @@ class GivenPool(_Given):
         if not isinstance(self._pool, ConnectionPool):
             have = {"have": "an async pool", "colour": "blocking", "want": "a ConnectionPool"}
             raise TypeError(_OTHER.format(**have))
+        self._expect_open("pool.open()")
         with self._pool.connection() as connection, _autocommitting(connection):
             yield connection
 
@@ -61,8 +62,17 @@ class GivenPool(_Given):
         if not isinstance(self._pool, AsyncConnectionPool):
             have = {"have": "a blocking pool", "colour": "async", "want": "an AsyncConnectionPool"}
             raise TypeError(_OTHER.format(**have))
+        self._expect_open("await pool.open()")
         async with self._pool.connection() as connection, _autocommitting_native(connection):
             yield connection
+
+    def _expect_open(self, how: str) -> None:
+        """Nobody but the application can open it; to wait for that would be in vain."""
+        if self._pool.closed:
+            raise BackendConnectionError(
+                f"{self.label}: the pool that this client was given is not open.",
+                hint=f"Open it first ({how}, or a with block around it), and close it last.",
+            )
 
 
 class GivenConnection(_Given):
@@ -76,10 +86,7 @@ class GivenConnection(_Given):
         self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
             weakref.WeakKeyDictionary()
         )
-        info = connection.info
-        self.label = shown(
-            {"user": info.user, "host": info.host, "port": info.port, "dbname": info.dbname}
-        )
+        self.label = _address(connection)
 
     @contextmanager
     def blocking(self) -> Iterator[Connection[Any]]:
@@ -110,6 +117,14 @@ class GivenConnection(_Given):
                 hint="Give it an open one, or a pool, or a connection string.",
             )
         return connection
+
+
+def _address(connection: Connection[Any] | AsyncConnection[Any]) -> str:
+    """Where a connection leads; one that is closed does not tell."""
+    info = connection.info
+    if connection.closed:
+        return "PostgreSQL"
+    return shown({"user": info.user, "host": info.host, "port": info.port, "dbname": info.dbname})
 
 
 def in_transaction(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
@@ -156,7 +171,7 @@ def pools_for(source: object, size: int) -> Pools:
         return GivenConnection(source)
     kind = f"{type(source).__module__}.{type(source).__qualname__}"
     raise TypeError(
-        f"Client.postgres() cannot use a {kind}. Pass a connection string such as "
+        f"Client.postgres() cannot use {kind}. Pass a connection string such as "
         "'postgresql://user@host/db', or a pool or connection of psycopg 3: "
         "psycopg_pool.ConnectionPool, AsyncConnectionPool, psycopg.Connection, AsyncConnection."
     )

@@ -16,14 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lastgood.ids import check_name
 from lastgood.rows import TABLES, fields_of
 
 FORMAT = 1
+NAME_BYTES = 63
+"""What PostgreSQL keeps of a name."""
 
 COLUMNS = {cls: tuple(f'"{name}"' for name in (*fields_of(cls), "seal")) for cls in TABLES}
 
+_SCHEMA = "CREATE SCHEMA IF NOT EXISTS {schema}"
 _FIRST = (
-    "CREATE SCHEMA IF NOT EXISTS {schema}",
+    _SCHEMA,
     "CREATE TABLE {schema}.meta (name text PRIMARY KEY, value text NOT NULL)",
     """CREATE TABLE {schema}.thread (
     thread bigint PRIMARY KEY, tenant bytea NOT NULL, name bytea NOT NULL,
@@ -97,10 +101,25 @@ def quoted(schema: str) -> str:
     return '"' + schema.replace('"', '""') + '"'
 
 
-def statements(schema: str, since: int = 0) -> list[str]:
-    """The statements that lead from a format to ours."""
+def check_schema(schema: str) -> str:
+    """A name that PostgreSQL keeps as it is; raises ValueError.
+
+    It cuts longer ones off, and two stores would become one.
+    """
+    if len(check_name(schema, "schema").encode()) > NAME_BYTES or schema.startswith("pg_"):
+        raise ValueError(
+            f"schema {schema!r} is no name for a schema in PostgreSQL: use at most {NAME_BYTES} "
+            "bytes, and do not begin with pg_"
+        )
+    return schema
+
+
+def statements(schema: str, since: int = 0, *, there: bool = False) -> list[str]:
+    """The statements that lead from a format to ours; `there`: the schema exists."""
     steps = [text for step in MIGRATIONS[since:] for text in step]
-    if since:
+    if there and not since:
+        steps.remove(_SCHEMA)
+    if 0 < since < FORMAT:
         steps.append(f"UPDATE {{schema}}.meta SET value = '{FORMAT}' WHERE name = 'format'")
     return [text.replace("{schema}", quoted(schema)) for text in steps]
 

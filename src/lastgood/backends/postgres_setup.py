@@ -6,6 +6,7 @@ them does it, and the others find it done. Nothing is made for somebody who only
 
 from __future__ import annotations
 
+import shlex
 import zlib
 from typing import NamedTuple
 
@@ -48,11 +49,18 @@ class Standing(NamedTuple):
     format: int | None
     """None: nothing."""
     oldest: int | None
+    may_make: bool = True
+    """Whether the role may make what is not there."""
 
     @property
     def current(self) -> bool:
         """Whether nothing is left to be done."""
         return self.format is not None and self.format >= postgres_schema.FORMAT
+
+    @property
+    def usable(self) -> bool:
+        """Whether this code may use what is there, or make it."""
+        return (self.oldest or 0) <= postgres_schema.FORMAT
 
 
 async def examined(run: Session) -> Server:
@@ -69,9 +77,10 @@ async def standing(run: Session, schema: str) -> Standing:
     """What is there; makes nothing."""
     server = await examined(run)
     try:
-        return Standing(server, schema, *await _format(run, schema))
+        found = await _format(run, schema)
+        return Standing(server, schema, *found, found[0] is not None or await _may(run, schema))
     except errors.InsufficientPrivilege as error:
-        raise _no_rights(error, server.role, schema) from error
+        raise _no_rights(error, server.role, schema, since=postgres_schema.FORMAT) from error
 
 
 async def _format(run: Session, schema: str) -> tuple[int | None, int | None]:
@@ -86,6 +95,17 @@ async def _format(run: Session, schema: str) -> tuple[int | None, int | None]:
     at = postgres_schema.quoted(schema)
     found: dict[str, str] = dict(await run.execute(f"SELECT name, value FROM {at}.meta"))
     return int(found["format"]), int(found["oldest"])
+
+
+async def _may(run: Session, schema: str) -> bool:
+    """Whether our role may make tables: in a schema that is there, or with one of its own."""
+    ((found,),) = await run.execute(
+        "SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE')"
+        " FROM pg_catalog.pg_namespace WHERE nspname = %s),"
+        " has_database_privilege(current_database(), 'CREATE'))",
+        (schema,),
+    )
+    return bool(found)
 
 
 async def migrate(run: Session, schema: str, where: str) -> Standing:
@@ -106,14 +126,26 @@ async def _forward(run: Session, schema: str) -> None:
     lock = zlib.crc32(f"lastgood {schema}".encode())
     await run.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
     since, _ = await _format(run, schema)
-    for text in postgres_schema.statements(schema, since or 0):
+    # Even IF NOT EXISTS asks for rights on the database, which the owner of a schema may not have.
+    there = await run.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (schema,))
+    for text in postgres_schema.statements(schema, since or 0, there=bool(there)):
         await run.execute(text)
+
+
+def demand(server: Server, where: str) -> None:
+    """Refuse a server that may lose an acknowledged save."""
+    if server.durability != "strict":
+        raise BackendConnectionError(
+            f"{where} keeps at most {server.durability!r}, not 'strict'.",
+            hint="Turn `fsync`, `full_page_writes` and `synchronous_commit` on, on the server or "
+            "for the role, or leave out durability= if this will do.",
+        )
 
 
 def check(found: Standing, where: str) -> None:
     """Refuse a store that is newer than this code can handle."""
     known = postgres_schema.FORMAT
-    if (found.oldest or 0) > known:
+    if not found.usable:
         raise IncompatibleCheckpointError(
             f"{where} has format {found.format}; this version of Lastgood knows formats up to "
             f"{known}.",
@@ -121,10 +153,14 @@ def check(found: Standing, where: str) -> None:
         )
 
 
-def _no_rights(error: BaseException, role: str, schema: str) -> BackendConnectionError:
+def _no_rights(
+    error: BaseException, role: str, schema: str, *, since: int = 0
+) -> BackendConnectionError:
+    """`since`: the tables are there, and only rights are missing."""
     said = str(error).strip().split("\n", maxsplit=1)[0]
+    command = ["lastgood", "db", "sql", "--schema", schema, "--role", role]
+    command += ["--since", str(since)] if since else []
     return BackendConnectionError(
         f"role {role!r} may not use or make the store in schema {schema!r}: {said}.",
-        hint="Let a database administrator run what this prints: "
-        f"lastgood db sql --schema {schema} --role {role}",
+        hint=f"Let a database administrator run what this prints: {shlex.join(command)}",
     )

@@ -27,7 +27,6 @@ from psycopg.pq import ExecStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import PoolTimeout
 
-from lastgood.backends.postgres_address import CONNECT_SECONDS
 from lastgood.backends.postgres_connections import (
     OFTEN,
     SILENCE_SECONDS,
@@ -37,6 +36,7 @@ from lastgood.backends.postgres_connections import (
 )
 from lastgood.backends.postgres_given import in_transaction
 from lastgood.backends.postgres_pools import FirstContactError, Pools
+from lastgood.backends.postgres_schema import FORMAT
 from lastgood.driver import is_blocking
 from lastgood.errors import (
     BackendConnectionError,
@@ -239,11 +239,14 @@ def translated(label: str) -> Iterator[None]:
         raise _never_reached(error.__cause__, label) from error.__cause__
     except PoolTimeout as error:
         raise TransientStorageError(
-            f"{label}: no connection within {CONNECT_SECONDS} seconds.",
+            f"{label}: no connection within the time of the pool: {_first_line(error)}",
             hint="The server cannot be reached, or all connections of the pool are busy.",
         ) from error
     except psycopg.Error as error:
         raise _translation(error, label) from error
+
+
+_FAILED_BEFORE = "Your own transaction failed before: roll it back first."
 
 
 def _translation(error: psycopg.Error, label: str) -> LastgoodError:
@@ -252,7 +255,9 @@ def _translation(error: psycopg.Error, label: str) -> LastgoodError:
     said = f"{label}: {text}"
     if isinstance(error, errors.InsufficientPrivilege):
         return BackendConnectionError(
-            said, hint="`lastgood db sql --role NAME` prints the rights that a role needs."
+            said,
+            hint=f"`lastgood db sql --since {FORMAT} --role NAME` (with --schema, if it is not "
+            "lastgood) prints the rights that a role needs.",
         )
     if isinstance(error, _WRONG) or (not state and _says_wrong(text)):
         return BackendConnectionError(said, hint="Check the address, the user and its rights.")
@@ -264,13 +269,15 @@ def _translation(error: psycopg.Error, label: str) -> LastgoodError:
         )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return TransientStorageError(said, hint="The server may be starting; try again.")
-    return StorageError(said)
+    failed = isinstance(error, errors.InFailedSqlTransaction)
+    return StorageError(said, hint=_FAILED_BEFORE if failed else "")
 
 
 def _never_reached(error: BaseException | None, label: str) -> LastgoodError:
     """Whatever the reason is, the first attempt to connect is not made twice."""
     return BackendConnectionError(
-        f"{label}: {_first_line(error)}", hint="Check the address, the user and its rights."
+        f"{label}: {_first_line(error)}",
+        hint="Check the address, the user and its rights.",
     )
 
 

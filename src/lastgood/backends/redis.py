@@ -22,7 +22,7 @@ from lastgood.backends.redis_queries import Question
 from lastgood.backends.redis_scripts import ASK, COMMIT
 from lastgood.backends.redis_surveyor import Surveyor
 from lastgood.backends.redis_wire import Command, Wire, Word
-from lastgood.backends.remote import Outcome, RemoteBackend, Tries
+from lastgood.backends.remote import Outcome, RemoteBackend, Tries, check_wanted
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.errors import (
     CheckpointIntegrityError,
@@ -46,6 +46,8 @@ class RedisBackend(RemoteBackend):
     """A store under one prefix of keys."""
 
     durability: Durability = "unknown"
+    settings = ""
+    """What the server says that it keeps, in its own words."""
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class RedisBackend(RemoteBackend):
         self._keys = Keys(prefix)
         self._hints = Hints(self._wire, self._keys)
         self._surveyor = Surveyor(self._wire, self._keys, self._hints)
-        self._wanted = durability
+        self._wanted = check_wanted(durability)
         self._ready = False
         self.url = self._clients.label
 
@@ -77,7 +79,8 @@ class RedisBackend(RemoteBackend):
         if self._ready:
             return  # while we waited
         await self._wire.look()
-        self.durability = await redis_durability.level(self._wire)
+        kept = await redis_durability.weakest(self._wire)
+        self.durability, self.settings = kept
         if self._wanted is not None:
             redis_durability.demand(self.durability, self.url)
         seconds, micros = await self._wire.one("TIME")
@@ -92,6 +95,13 @@ class RedisBackend(RemoteBackend):
                 hint="Upgrade lastgood here too: the store was written by a newer version.",
             )
         self._ready = True
+
+    async def server(self) -> str:
+        """Which server it is."""
+        nodes = await self._wire.everywhere("INFO", "server")
+        told = {_name(each) for each in nodes}
+        many = f", a Cluster of {len(nodes)}" if self._clients.cluster else ""
+        return " and ".join(sorted(told)) + many
 
     # asking
 
@@ -296,3 +306,9 @@ _OUTCOMES: dict[bytes, Outcome] = {
     b"id": "id",
     b"key": "moved",
 }
+
+
+def _name(told: dict[str, Any]) -> str:
+    """A server's name and version; Valkey also gives the Redis that it is like."""
+    valkey = told.get("valkey_version")
+    return f"Valkey {valkey}" if valkey else f"Redis {told.get('redis_version', '')}"

@@ -24,6 +24,7 @@ from redis.retry import Retry
 
 from lastgood.backends import forking
 from lastgood.backends.cached import PartCache
+from lastgood.backends.redis_clients import checked
 from lastgood.driver import is_blocking
 
 REPLY_SECONDS = 0.05
@@ -55,7 +56,7 @@ class RedisCache(PartCache, forking.Forkable):
     """Parts under one prefix of a server."""
 
     def __init__(self, url: str, *, ttl: int, prefix: str = "lastgood-cache") -> None:
-        self._url = url
+        self._url = checked(url)
         self._ttl = ttl
         self._prefix = prefix
         self._resting_until = 0.0

@@ -14,6 +14,7 @@ import asyncio
 import threading
 import weakref
 from collections.abc import AsyncGenerator
+from inspect import signature
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -138,16 +139,34 @@ _UNREADABLE = (
 
 def checked(url: str) -> str:
     """An address that the driver can read; raises ValueError, without quoting any of it."""
-    authority, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    if not isinstance(url, str):
+        raise TypeError(
+            f"Client.redis() takes an address such as redis://localhost:6379, not "
+            f"{type(url).__module__}.{type(url).__qualname__}."
+        )
+    place, _, options = url.partition("://")[2].partition("?")
+    authority, _, path = place.partition("/")
     try:
         parse: Any = parse_url
-        parse(url)
+        found = parse(url)
         shown(url)
     except (ValueError, TypeError):
         raise ValueError(_UNREADABLE) from None
-    if authority.count("@") > 1 or "@" in path:
+    if authority.count("@") > 1 or "@" in path + options or "#" in url:
         raise ValueError(_UNREADABLE)  # the end of a password that was not quoted
+    _expect_options(found)
     return url
+
+
+def _expect_options(found: dict[str, Any]) -> None:
+    """Raises ValueError for an option that the driver does not know: it would say so later."""
+    kind = found.pop("connection_class", redis.Connection)
+    known = {name for each in kind.__mro__ for name in signature(each.__init__).parameters}
+    unknown = sorted(found.keys() - known - {"max_connections", "timeout"})
+    if "prefix" in unknown:
+        raise ValueError("For a prefix pass prefix=..., or use Client.open, which takes ?prefix=.")
+    if unknown:
+        raise ValueError(f"redis-py knows no option {unknown[0]!r} of an address.")
 
 
 def shown(url: str) -> str:

@@ -11,7 +11,7 @@ every level: replication is asynchronous.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from lastgood.backend import Durability
 from lastgood.backends.redis_wire import Wire
@@ -21,14 +21,34 @@ _ORDER: tuple[Durability, ...] = ("cache", "unknown", "window", "strict")
 _NAMES = ("appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy")
 
 
-async def level(wire: Wire) -> Durability:
-    """The level of the weakest server."""
+class Kept(NamedTuple):
+    """What a server keeps, and the settings that say so."""
+
+    level: Durability
+    settings: str
+
+
+async def weakest(wire: Wire) -> Kept:
+    """Of the weakest server."""
     try:
         found = [await wire.everywhere("CONFIG GET", name) for name in _NAMES]
     except (BackendConnectionError, StorageError):
-        return min(map(_by_info, await wire.everywhere("INFO")), key=_ORDER.index)
-    servers = zip(*found, strict=True)
-    return min((judged(_merged(told)) for told in servers), key=_ORDER.index)
+        infos = await wire.everywhere("INFO")
+        return min((Kept(_by_info(each), "CONFIG is forbidden") for each in infos), key=_rank)
+    servers = [_merged(told) for told in zip(*found, strict=True)]
+    return min((Kept(judged(each), _in_words(each)) for each in servers), key=_rank)
+
+
+def _rank(kept: Kept) -> int:
+    return _ORDER.index(kept.level)
+
+
+def _in_words(settings: dict[str, str]) -> str:
+    """Those settings that the level depends on."""
+    names = ["appendonly", "appendfsync" if settings.get("appendonly") == "yes" else "save"]
+    if settings.get("maxmemory", "0") != "0":
+        names += ["maxmemory", "maxmemory-policy"]
+    return ", ".join(f"{name} {settings.get(name) or '(empty)'}" for name in names)
 
 
 def _merged(told: tuple[Any, ...]) -> dict[str, str]:

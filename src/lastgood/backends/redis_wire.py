@@ -133,7 +133,17 @@ _LATER = (
     OSError,
 )
 _BUSY = ("LOADING", "MASTERDOWN", "BUSY ", "NOREPLICAS", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN")
-_DENIED = ("NOAUTH", "WRONGPASS", "NOPERM", "invalid username-password", "without any password")
+_NO_SUCH_TEXT = "DB index"
+_DENIED = (
+    "NOAUTH",
+    "WRONGPASS",
+    "NOPERM",
+    "invalid username-password",
+    "without any password",
+    _NO_SUCH_TEXT,
+)
+_CHECK = "Check the address, the user and its rights."
+_NO_SUCH = "The address ends with the number of a database that is not there. A Cluster has 0 only."
 
 
 @contextmanager
@@ -150,7 +160,7 @@ def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
     text = str(error).strip().split("\n", maxsplit=1)[0].removesuffix(".") + "."
     said = f"{label}: {text}"
     if isinstance(error, _WRONG) or any(word in text for word in _DENIED):
-        return BackendConnectionError(said, hint="Check the address, the user and its rights.")
+        return BackendConnectionError(said, hint=_NO_SUCH if _NO_SUCH_TEXT in text else _CHECK)
     if isinstance(error, exceptions.OutOfMemoryError) or text.startswith(("OOM", "MISCONF")):
         return StorageFullError(said, hint="Nothing of this save was kept.")
     if "WRONGTYPE" in text:

@@ -82,6 +82,16 @@ FEW = 3
 """So many checkpoints of a scope are mostly found with its line: they are asked for if not."""
 
 
+def check_wanted(durability: str | None) -> str | None:
+    """How durable a server has to be; its own settings decide how durable it is."""
+    if durability not in (None, "strict"):
+        raise ValueError(
+            f"durability={durability!r} cannot be chosen here: the settings of the server decide. "
+            'Leave it out, or write "strict" to have a server refused that may lose saves.'
+        )
+    return durability
+
+
 def no_failpoint(name: str) -> None:
     """Called at each named point of a commit; fault tests put a kill in its place."""
 

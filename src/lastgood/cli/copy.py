@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -11,8 +12,16 @@ from lastgood import BlockingClient, CopyReport
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal
-from lastgood.cli.store import file_of, is_store, json_option, opened, tenant_option
+from lastgood.cli.store import (
+    file_of,
+    has_tables,
+    is_store,
+    json_option,
+    opened,
+    tenant_option,
+)
 from lastgood.cli.terminal import Terminal
+from lastgood.registry import shown
 
 _BAR = 24
 
@@ -44,10 +53,11 @@ def run(options: Namespace) -> int:
 def _target(options: Namespace) -> BlockingClient:
     tenant = getattr(options, "tenant", None) or "default"
     file = file_of(options.target)
+    there = is_store(file) if file else has_tables(options.target)
+    if options.dry_run and not there:
+        return BlockingClient.memory(tenant=tenant)  # as empty as the store that is not made
     if file is None:
         return BlockingClient.open(options.target, tenant=tenant)
-    if options.dry_run and not is_store(file):
-        return BlockingClient.memory(tenant=tenant)  # as empty as the file that is not made
     return BlockingClient.sqlite(file, tenant=tenant)
 
 
@@ -81,7 +91,11 @@ def _print(report: CopyReport, options: Namespace) -> None:
         terminal.line(f"  {clean(problem)}")
     if report.complete and report.threads:
         terminal.line("Each was read back and compared with the source.", "dim")
-    if any(problem.kind == "deleted" for problem in report.problems) and not options.revive:
+    kinds = {problem.kind for problem in report.problems}
+    if "differs" in kinds:
+        delete = shlex.join(["lastgood", "delete", "THREAD", "--store", shown(options.target)])
+        terminal.line(f"To replace one there: {delete}, and this again with --revive", "dim")
+    if "deleted" in kinds and not options.revive:
         terminal.line("To bring back what was deleted there: --revive", "dim")
 
 

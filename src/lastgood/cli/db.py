@@ -34,7 +34,9 @@ def _status(options: Namespace) -> int:
         printing.note(f"To make the tables: {again(options, 'db', 'migrate')}")
     elif not options.json and not found.current:
         printing.note(f"To bring them up to date: {again(options, 'db', 'migrate')}")
-    return DONE if found.current else NO
+    elif not options.json and not found.usable:
+        printing.note("Upgrade lastgood here: this version refuses to use them.")
+    return DONE if found.current and found.usable else NO
 
 
 def _migrate(options: Namespace) -> int:
@@ -89,7 +91,7 @@ def _schema(options: Namespace) -> str:
     """The schema that is meant, also where no database is."""
     place = address(options)
     if options.schema or registry.scheme_of(place) != "postgresql":
-        return str(options.schema or DEFAULT)
+        return postgres_schema.check_schema(str(options.schema or DEFAULT))
     return str(registry.BACKENDS["postgresql"].arguments(place).get("schema", DEFAULT))
 
 
@@ -98,7 +100,8 @@ def _print(found: Standing, options: Namespace) -> None:
     if options.json:
         values = {"schema": found.schema, "format": found.format, "known": ours}
         server = {"server": found.server.version, "role": found.server.role}
-        printing.document({**values, "current": found.current, **server})
+        known = {"current": found.current, "usable": found.usable}
+        printing.document({**values, **known, **server})
         return
     terminal = Terminal.on(sys.stdout)
     terminal.line(clean(f"PostgreSQL {found.server.version}, as role {found.server.role}"))
@@ -118,7 +121,12 @@ def _options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--role", metavar="NAME", help="sql: also what a role needs that only uses")
     parser.add_argument(
-        "--since", metavar="FORMAT", type=int, default=0, help="sql: only what leads on from there"
+        "--since",
+        metavar="FORMAT",
+        type=int,
+        default=0,
+        help="sql: only what leads on from there; where the tables are there and up to date, "
+        f"--since {postgres_schema.FORMAT} --role NAME prints the rights alone",
     )
     json_option(parser)
 
@@ -136,12 +144,13 @@ commands are for when it may not, or shall not.
     options=_options,
     run=run,
     epilog="""\
-The exit code of status is 1 if the tables are not there or not up to date.
+The exit code of status is 1 if the tables are not there, not up to date or too new.
 
 examples:
   lastgood db status --store postgresql://app@db.example/agents
   lastgood db sql --schema lastgood --role app > lastgood.sql
+  lastgood db sql --since 1 --role second-app > grants.sql
 
-with --json: status and migrate {"schema", "format", "known", "current", "server", "role"}; sql
-{"schema", "role", "statements": [...]}""",
+with --json: status and migrate {"schema", "format", "known", "current", "usable", "server",
+"role"}; sql {"schema", "role", "statements": [...]}""",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import statistics
 import time
 from argparse import Namespace
@@ -34,7 +35,10 @@ def postgres_findings(place: str) -> Iterator[Finding]:
         return
     yield from server_findings(place)
     yield durability_finding(found.server._asdict(), found.server.durability)
-    yield format_finding(found.schema, found.format, found.oldest)
+    if found.may_make:
+        yield format_finding(found.schema, found.format, found.oldest)
+    else:
+        yield rights_finding(found.schema, found.server.role)
 
 
 def server_findings(place: str) -> Iterator[Finding]:
@@ -102,6 +106,13 @@ def durability_finding(settings: dict[str, object], level: str) -> Finding:
         return Finding("ok", "durability", text)
     advice = "After a crash acknowledged saves may be lost: turn these settings on."
     return Finding("warning", "durability", text, advice)
+
+
+def rights_finding(schema: str, role: str) -> Finding:
+    """There are no tables, and our role may not make any."""
+    text = f"no tables in schema {schema} yet, and role {role} may not make them"
+    command = shlex.join(["lastgood", "db", "sql", "--schema", schema, "--role", role])
+    return Finding("problem", "format", text, f"Let an administrator run the output of: {command}")
 
 
 def format_finding(schema: str, found: int | None, oldest: int | None) -> Finding:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from lastgood import BlockingClient
 from lastgood.cli.doctor_checks import Finding, Level
+from lastgood.driver import run_blocking
 from lastgood.errors import LastgoodError
-from lastgood.registry import shown
+from lastgood.registry import open_url, shown
 
 _KEPT: dict[str, tuple[Level, str]] = {
     "strict": ("ok", "every acknowledged save survives power loss"),
@@ -15,21 +17,27 @@ _KEPT: dict[str, tuple[Level, str]] = {
     "cache": ("warning", "nothing is kept when the server stops or its memory is full"),
     "unknown": ("warning", "the server does not tell"),
 }
-_ADVICE = "See the page about durability; for records that must not be lost, use a strict store."
+_ADVICE = (
+    "For `strict`: appendonly yes, appendfsync always, maxmemory-policy noeviction. For records "
+    "that must not be lost in a failover either: PostgreSQL or SQLite."
+)
 
 
 def redis_findings(place: str) -> Iterator[Finding]:
     """The store as a client sees it."""
     try:
-        with BlockingClient.open(place) as client:
+        backend: Any = open_url(place)
+        with BlockingClient.on(backend) as client:
             client.threads(limit=1)
             yield Finding("ok", "store", f"{client.url} answers")
-            yield durability_finding(client.durability)
+            yield Finding("ok", "server", run_blocking(backend.server()))
+            yield durability_finding(client.durability, backend.settings)
     except (LastgoodError, ImportError, ValueError) as error:
         yield Finding("problem", "store", f"{shown(place)} cannot be used", str(error))
 
 
-def durability_finding(level: str) -> Finding:
+def durability_finding(level: str, settings: str) -> Finding:
     """What a store keeps, by its own word."""
     how, meaning = _KEPT[level]
-    return Finding(how, "durability", f"{level}: {meaning}", _ADVICE if how == "warning" else "")
+    text = f"{level}: {meaning} ({settings})"
+    return Finding(how, "durability", text, _ADVICE if how == "warning" else "")

@@ -83,28 +83,32 @@ def opened(options: Namespace) -> BlockingClient:
     place, tenant = address(options), getattr(options, "tenant", None) or "default"
     file = file_of(place)
     if file is None:
-        if scheme_of(place) == "postgresql":
-            _expect_tables(place)
+        if not has_tables(place):
+            raise _no_tables(place)
         return BlockingClient.open(place, tenant=tenant)
     if not is_store(file):
         raise Refusal(f"No store here yet: {file} {_lacks(file)}.\n\n{BEGIN}", exit_code=ABSENT)
     return BlockingClient.sqlite(file, tenant=tenant)
 
 
-def _expect_tables(place: str) -> None:
-    """A database without our tables is no store yet, and looking makes none."""
+def has_tables(place: str) -> bool:
+    """Whether a database has ours; without them it is no store yet, and looking makes none."""
+    if scheme_of(place) != "postgresql":
+        return True
     backend: Any = open_url(place)
     try:
-        found = run_blocking(backend.standing())
+        return run_blocking(backend.standing()).format is not None
     finally:
         run_blocking(backend.close())
-    if found.format is None:
-        raise Refusal(
-            f"No store here yet: {shown(place)} has no tables of Lastgood in schema "
-            f"{found.schema!r}.",
-            hint="The first save makes them, or `lastgood db migrate`.",
-            exit_code=ABSENT,
-        )
+
+
+def _no_tables(place: str) -> Refusal:
+    schema = BACKENDS["postgresql"].arguments(place).get("schema", "lastgood")
+    return Refusal(
+        f"No store here yet: {shown(place)} has no tables of Lastgood in schema {schema!r}.",
+        hint="The first save makes them, or `lastgood db migrate`.",
+        exit_code=ABSENT,
+    )
 
 
 def made(options: Namespace) -> BlockingClient:

@@ -285,8 +285,12 @@ async def what_errors_say(store: Store) -> None:
     with pytest.raises(CheckpointNotFoundError) as caught:
         await client.resolve("s@")
     assert str(caught.value) == (
-        f"No checkpoint 's@' in {client.url} (created just now, 0 threads). "
-        "Started from another directory? Pass the path."
+        f"No checkpoint 's@' in {client.url} (created just now, 0 threads). {caught.value.hint}"
+    )
+    on_a_server = client.url.startswith(("postgresql:", "redis", "unix:"))
+    hint = "Is it in another database, schema, prefix or tenant?"
+    assert caught.value.hint == (
+        hint if on_a_server else "Started from another directory? Pass the path."
     )
     await small_history(client)
     expected = {
