@@ -3,7 +3,9 @@
 Two shapes, as people run them: 200 steps of one loop, and 200 turns of a conversation, with 1 KB of
 text per message and `durability="sync"`, so that every step is in the store before the next begins.
 The savers take turns, several rounds; a figure is the median. Graphs at the same time on
-PostgreSQL are 8 conversations of 25 turns, in one event loop.
+PostgreSQL are 8 such loops, and 8 conversations of 25 turns, in one event loop.
+
+LangGraph's InMemorySaver is the yardstick: it stores nothing, so its time is the graph's own.
 """
 
 import argparse
@@ -12,8 +14,9 @@ import json
 import random
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, TypedDict
@@ -96,11 +99,18 @@ def _ours(path: Path) -> AbstractContextManager[Any]:
     return LastgoodSaver.from_sqlite(str(path))
 
 
+def _in_memory(_path: Path) -> AbstractContextManager[Any]:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    return nullcontext(InMemorySaver())
+
+
 SAVERS: dict[str, tuple[Callable[[Path], AbstractContextManager[Any]], bool]] = {
     "SqliteSaver": (_stock, False),
     "SqliteSaver, DeltaChannel": (_stock, True),
     "LastgoodSaver": (_ours, False),
     "LastgoodSaver, DeltaChannel": (_ours, True),
+    "InMemorySaver": (_in_memory, False),
 }
 SHAPES: dict[str, Callable[..., int]] = {"loop": _loop, "turns": _turns}
 
@@ -128,21 +138,31 @@ def _played(path: Path, opened: Any, play: Callable[..., int], *, delta: bool) -
 # many graphs on one PostgreSQL
 
 
-async def _at_once(saver: Any) -> float:
-    """Seconds for several conversations at the same time."""
-    app = _graph(loops=False, delta=False).compile(checkpointer=saver)
+async def _talk(app: Any, config: Any) -> int:
+    for turn in range(EACH):
+        await app.ainvoke(_question(turn), config, durability="sync")
+    return EACH
 
-    async def talk(thread: int) -> None:
-        config: Any = {"configurable": {"thread_id": f"thread {thread}"}}
-        for turn in range(EACH):
-            await app.ainvoke(_question(turn), config, durability="sync")
 
+async def _go_round(app: Any, config: Any) -> int:
+    await app.ainvoke(_question(-1), config, durability="sync")
+    return STEPS
+
+
+async def _at_once(saver: Any, play: Callable[..., Any], *, loops: bool) -> float:
+    """Milliseconds per step or turn of several graphs at the same time."""
+    app = _graph(loops=loops, delta=False).compile(checkpointer=saver)
+    configs = [
+        {"configurable": {"thread_id": f"thread {n}"}, "recursion_limit": STEPS + 10}
+        for n in range(AT_ONCE)
+    ]
     begun = perf_counter()
-    await asyncio.gather(*map(talk, range(AT_ONCE)))
-    return perf_counter() - begun
+    units: int = sum(await asyncio.gather(*(play(app, config) for config in configs)))
+    return (perf_counter() - begun) * 1000 / units
 
 
-async def _postgres_stock(url: str) -> float:
+@asynccontextmanager
+async def _postgres_stock(url: str) -> AsyncIterator[Any]:
     from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
     from psycopg.rows import dict_row
     from psycopg_pool import AsyncConnectionPool
@@ -151,36 +171,51 @@ async def _postgres_stock(url: str) -> float:
     async with AsyncConnectionPool(url, max_size=20, kwargs=options) as pool:
         saver = AsyncPostgresSaver(pool)
         await saver.setup()
-        return await _at_once(saver)
+        yield saver
 
 
-async def _postgres_ours(url: str) -> float:
+@asynccontextmanager
+async def _postgres_ours(url: str) -> AsyncIterator[Any]:
     from lastgood.adapters.langgraph import LastgoodSaver
 
     async with LastgoodSaver.from_postgres(url) as saver:
         await saver.aget_tuple({"configurable": {"thread_id": "none"}})
-        return await _at_once(saver)
+        yield saver
 
 
-SERVED = {"AsyncPostgresSaver": _postgres_stock, "LastgoodSaver": _postgres_ours}
+@asynccontextmanager
+async def _no_server(_url: str) -> AsyncIterator[Any]:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    yield InMemorySaver()
+
+
+SERVED = {
+    "AsyncPostgresSaver": _postgres_stock,
+    "LastgoodSaver": _postgres_ours,
+    "InMemorySaver": _no_server,
+}
+AT_ONCE_SHAPES = {"loops at once": (_go_round, True), "turns at once": (_talk, False)}
 
 
 def _server_rounds(rounds: int) -> Iterator[Row]:
+    """Every saver on every shape, each on a server of its own."""
     from lastgood.testing.servers import PostgresServer, ServerMissing
 
-    with ExitStack() as stack:
-        for number in range(rounds):
-            for name, play in SERVED.items():
-                try:
-                    server = stack.enter_context(PostgresServer(fsync=True))
-                except ServerMissing as missing:
-                    print(f"left out: {missing}")
-                    return
-                seconds = asyncio.run(play(server.url))
-                turns = AT_ONCE * EACH
-                row = {"round": number, "shape": "at once", "saver": name}
-                yield {**row, "ms": seconds * 1000 / turns, "bytes": 0}
-                stack.close()
+    for number, shape, name in product(range(rounds), AT_ONCE_SHAPES, SERVED):
+        try:
+            with PostgresServer(fsync=True) as server:
+                ms = asyncio.run(_served(server.url, shape, name))
+        except ServerMissing as missing:
+            print(f"left out: {missing}")
+            return
+        yield {"round": number, "shape": shape, "saver": name, "ms": ms, "bytes": 0}
+
+
+async def _served(url: str, shape: str, name: str) -> float:
+    play, loops = AT_ONCE_SHAPES[shape]
+    async with SERVED[name](url) as saver:
+        return await _at_once(saver, play, loops=loops)
 
 
 # showing

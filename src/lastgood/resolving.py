@@ -6,7 +6,7 @@ Operations over a `Core`; they await nothing but the backend.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from lastgood import refs
 from lastgood.backend import Located, Outline
@@ -127,7 +127,7 @@ async def outlined(core: Core, thread: str) -> Outline:
 
 
 async def only_agent(core: Core, thread: str) -> str:
-    """The agent of a thread that has one; which one to name if it has several."""
+    """The agent of a thread: its only one, or the one above all others. Names them otherwise."""
     found = _only(thread, await outlined(core, thread), None)
     if found is None:
         raise CheckpointNotFoundError(f"thread {thread!r} has no checkpoint yet.")
@@ -146,10 +146,17 @@ def _only(thread: str, outline: Outline, meant: str | None) -> str | None:
         return agents[0] if agents else None
     if meant in agents:
         return meant
+    if above := [agent for agent in agents if _is_above(agent, agents)]:
+        return above[0]
     raise ValueError(
         f"thread {thread!r} has {len(agents)} agents: {', '.join(agents[:10])}. "
         f"Name one: agent_id=..., or '{refs.quote(thread)}/{refs.quote(agents[0])}@'."
     )
+
+
+def _is_above(agent: str, agents: Sequence[str]) -> bool:
+    """Whether all others are below it, as the subgraphs `graph|node:id` are below `graph`."""
+    return all(other == agent or other.startswith(f"{agent}|") for other in agents)
 
 
 async def _not_found(core: Core, ref: str, thread: str | None = None) -> CheckpointNotFoundError:

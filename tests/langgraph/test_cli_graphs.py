@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph.types import Command
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Send
 
 from lastgood.adapters.langgraph import LastgoodSaver
 from lastgood.cli import main
@@ -52,6 +53,38 @@ def test_show(store: str, capsys: Any) -> None:
     out = told(capsys, "show", f"chat{inside.split()[0]}", "--store", store)
     assert "next      ask" in out
     assert 'waits for "sure?"' in out
+
+
+def test_a_thread_with_subgraphs_is_about_the_graph(store: str, capsys: Any) -> None:
+    named = told(capsys, "show", "chat/graph@", "--store", store)
+    assert told(capsys, "show", "chat", "--store", store) == named
+    assert "1 message added" in told(capsys, "diff", "chat@~1", "chat", "--store", store)
+
+
+def test_show_names_what_was_sent_and_what_failed(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "sent.db")
+
+    def work(state: Any) -> Any:
+        if state["n"] == 1:
+            raise RuntimeError("boom")
+
+    fan = StateGraph(dict)
+    fan.add_node("fan", lambda _: {})
+    fan.add_node("work", work)
+    fan.add_edge(START, "fan")
+    fan.add_conditional_edges("fan", lambda _: [Send("work", {"n": n}) for n in range(3)])
+    with LastgoodSaver.from_sqlite(path) as saver, pytest.raises(RuntimeError):
+        fan.compile(checkpointer=saver).invoke({}, config("fan"))
+    out = told(capsys, "show", "fan", "--store", path)
+    assert "next      work (3)" in out
+    assert "failed    RuntimeError('boom')" in out
+
+
+def test_metadata_of_a_subgraph_is_one_line(store: str, capsys: Any) -> None:
+    lines = told(capsys, "log", "chat", "--store", store).splitlines()
+    inside = next(line for line in lines if "graph|inner" in line)
+    out = told(capsys, "show", f"chat{inside.split()[0]}", "--store", store)
+    assert 'parents: ([""]: "' in out
 
 
 def test_show_full_leaves_nothing_out(store: str, capsys: Any) -> None:

@@ -283,3 +283,46 @@ def test_strict_mode_of_langgraph(saver: LastgoodSaver, monkeypatch: pytest.Monk
     app = graph.compile(checkpointer=saver.with_allowlist([Order]))
     app.invoke({"order": Order("x")}, config())
     assert app.get_state(config()).values["order"] == Order("x!")
+
+
+@pytest.mark.parametrize("stateful", [None, True])
+def test_a_subgraph_does_not_store_its_input_again(saver: LastgoodSaver, stateful: Any) -> None:
+    class Chat(TypedDict):
+        messages: Annotated[list[Any], add_messages]
+
+    inner = StateGraph(Chat)
+    inner.add_node("answer", lambda state: {"messages": [AIMessage(str(len(state["messages"])))]})
+    inner.add_edge(START, "answer")
+    graph = StateGraph(Chat)
+    graph.add_node("inner", inner.compile(checkpointer=stateful))
+    graph.add_edge(START, "inner")
+    app = graph.compile(checkpointer=saver)
+    long = [HumanMessage("y" * 1000, id=f"long {number}") for number in range(100)]
+    app.invoke({"messages": long}, config(), durability="sync")
+    blocking = saver.client.blocking  # type: ignore[union-attr]
+    before = _without_writes(saver)
+    for turn in range(5):
+        app.invoke({"messages": [HumanMessage(f"question {turn}")]}, config(), durability="sync")
+    assert _without_writes(saver) - before < 60_000
+    history = list(app.get_state_history(config()))
+    assert [len(place.values["messages"]) for place in history if not place.next] == [
+        111, 109, 107, 105, 103, 101,
+    ]  # fmt: skip
+    inside = [t for t in saver.list(config()) if t.config["configurable"]["checkpoint_ns"]]
+    assert {
+        len(found.checkpoint["channel_values"]["__start__"]["messages"])
+        for found in inside
+        if "__start__" in found.checkpoint["channel_values"]
+    } == {100, 102, 104, 106, 108, 110}
+    assert blocking.verify("t", data=True).clean
+
+
+def _without_writes(saver: LastgoodSaver) -> int:
+    """Bytes of the states of a thread: a write of a whole list is stored as it is."""
+    blocking = saver.client.blocking  # type: ignore[union-attr]
+    writes = sum(
+        len(saver._core.codec.pack(value))
+        for found in saver.list(config())
+        for _, _, value in found.pending_writes or []
+    )
+    return int(blocking.stats("t").total.physical) - writes

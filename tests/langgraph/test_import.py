@@ -4,6 +4,8 @@ import asyncio
 import json
 import operator
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -11,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
@@ -23,6 +26,7 @@ from lastgood.adapters.langgraph.migrating import bring_over
 from lastgood.adapters.langgraph.sources import SqliteSource
 from lastgood.adapters.langgraph.stock import StockSerde
 from lastgood.cli import main
+from lastgood.errors import SerializationError
 from tests.langgraph.states import Order
 
 
@@ -161,6 +165,49 @@ def test_a_class_that_is_not_allowed_is_named(tmp_path: Path, capsys: Any) -> No
     assert app.get_state(config("t")).values == {"basket": {"orders": [1, Order("x")]}}
 
 
+def test_an_allowed_class_must_be_there(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the stock serializer gives its fields, and the graph would go on with a dict."""
+    path, target, code = tmp_path / "stock.db", tmp_path / "ours.db", tmp_path / "code"
+    code.mkdir()
+    (code / "bakery.py").write_text(
+        "import dataclasses\n@dataclasses.dataclass\nclass Bread:\n    kind: str\n"
+    )
+    make = (
+        "import bakery, sys\n"
+        "from langgraph.checkpoint.sqlite import SqliteSaver\n"
+        "from langgraph.graph import START, StateGraph\n"
+        "made = StateGraph(dict)\n"
+        "made.add_node('a', lambda _: {'bread': bakery.Bread('rye')})\n"
+        "made.add_edge(START, 'a')\n"
+        "with SqliteSaver.from_conn_string(sys.argv[1]) as saver:\n"
+        "    app = made.compile(checkpointer=saver)\n"
+        "    app.invoke({}, {'configurable': {'thread_id': 't'}})\n"
+    )
+    subprocess.run([sys.executable, "-c", make, str(path)], cwd=code, check=True)
+    words = ["import", "langgraph-sqlite", str(path), "--store", str(target)]
+    words += ["--allow", "bakery:Bread"]
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    assert main(words) == 4
+    assert "bakery.Bread, which cannot be rebuilt" in capsys.readouterr().err
+    monkeypatch.chdir(code)
+    assert main(words) == 0
+    found = LastgoodSaver.from_sqlite(str(target)).get_tuple(config("t"))
+    assert found is not None
+    assert type(found.checkpoint["channel_values"]["__root__"]["bread"]).__name__ == "Bread"
+
+
+def test_what_cannot_be_rebuilt_is_an_error() -> None:
+    """A class that has other fields by now."""
+    name = (Order.__module__, "Order")
+    packed = JsonPlusSerializer().dumps_typed(Order("x"))[1]
+    assert StockSerde([name]).load("msgpack", packed, ("t",)) == Order("x")
+    with pytest.raises(SerializationError, match=r"Order, which cannot be rebuilt") as refused:
+        StockSerde([name]).load("msgpack", packed.replace(b"\xa4name", b"\xa4size"), ("t",))
+    assert refused.value.path == "t"
+
+
 def test_what_is_no_such_file_is_refused(tmp_path: Path, capsys: Any) -> None:
     target = ["--store", str(tmp_path / "ours.db")]
     assert main(["import", "langgraph-sqlite", str(tmp_path / "none.db"), *target]) == 3
@@ -168,6 +215,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, capsys: Any) -> None:
     sqlite3.connect(empty).execute("CREATE TABLE t (x)")
     assert main(["import", "langgraph-sqlite", str(empty), *target]) == 4
     assert main(["import", "langgraph-sqlite", str(empty), "--allow", "x", *target]) == 2
+    assert main(["import", "checkpnt", str(empty), *target]) == 4
     assert main(["import", "langgraph-postgres", "host=/nowhere", *target]) == 4
     assert "password" not in capsys.readouterr().err
 

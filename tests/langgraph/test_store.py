@@ -171,6 +171,11 @@ class TestSearches:
         with pytest.raises(ValueError, match=r"\$in"):
             store.search(("n",), filter={"n": {"$in": [1]}})
 
+    def test_a_value_that_is_no_mapping_matches_nothing(self, store: LastgoodStore) -> None:
+        store.put(("n",), "number", 5)  # type: ignore[arg-type]
+        store.put(("n",), "k", {"v": 1})
+        assert keys(store.search(("n",), filter={"v": 1})) == ["k"]
+
     def test_the_last_changed_comes_first(self, store: LastgoodStore) -> None:
         for key in "abc":
             store.put(("n",), key, {"v": 1})
@@ -252,6 +257,21 @@ class TestMeaning:
         assert near.search(("n",), query="b")[0].score == 1
         near.delete(("n",), "k")
         assert near.search(("n",), query="b") == []
+
+    def test_what_another_embedding_made_compares_with_nothing(self, near: LastgoodStore) -> None:
+        near.put(("n",), "old", {"text": "a"})
+        index: Any = {"dims": 2, "embed": lambda texts: [[1.0, float(len(t))] for t in texts]}
+        newer = LastgoodStore(near.client, index=index)
+        newer.put(("n",), "new", {"text": "a"})
+        scores = {item.key: item.score for item in newer.search(("n",), query="a")}
+        assert scores["old"] is None
+        assert scores["new"] is not None
+
+    def test_an_embedding_that_breaks_its_promise_is_named(self, client: Client) -> None:
+        for made, match in (([[1.0]], "1 numbers.*'dims': 3"), ([], "0 vectors for 1")):
+            index: Any = {"dims": 3, "embed": lambda _, made=made: made}
+            with pytest.raises(ValueError, match=match):
+                LastgoodStore(client, index=index).put(("n",), "k", {"text": "a"})
 
 
 def test_in_a_graph(saver: LastgoodSaver) -> None:

@@ -21,7 +21,11 @@ from lastgood.adapters.importing import Count, Progress, quietly
 from lastgood.checkpoints import Checkpoint, CheckpointBuilder, checksum_of, state_tree
 from lastgood.client import BlockingClient
 from lastgood.driver import run_blocking
-from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError
+from lastgood.errors import (
+    BackendConnectionError,
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+)
 from lastgood.model import HEAD
 from lastgood.rules import Save
 
@@ -49,7 +53,13 @@ def bring_over(client: BlockingClient, path: Path, progress: Progress = quietly)
 def _opened(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise CheckpointNotFoundError(f"{path} does not exist.", hint="Give the path of the file.")
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        source.execute(_ROWS)
+    except sqlite3.Error as error:
+        source.close()
+        raise BackendConnectionError(f"{path} is no file of checkpnt: {error}.") from error
+    return source
 
 
 def _is_there(client: BlockingClient, made: Checkpoint) -> bool:

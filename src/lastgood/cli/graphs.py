@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lastgood import BlockingClient, Checkpoint
@@ -18,7 +18,8 @@ from lastgood.codec.text import from_binary
 from lastgood.driver import run_blocking
 from lastgood.shelving import PAGE, list_items
 
-_BRANCH, _START, _QUESTION = "branch:to:", "__start__", "__interrupt__"
+_BRANCH, _START, _SENT = "branch:to:", "__start__", "__pregel_tasks"
+_QUESTION, _ERROR = "__interrupt__", "__error__"
 
 
 def is_graphs(found: Checkpoint) -> bool:
@@ -33,19 +34,35 @@ def about(client: BlockingClient, found: Checkpoint, state: Any) -> Iterator[tup
     writes = _writes(client, found)
     waiting = [value for channel, value in writes if channel == _QUESTION]
     upcoming = next_nodes(state)
-    yield "next", ", ".join(upcoming) if upcoming else "nothing: the graph is through"
+    yield "next", _counted(upcoming) if upcoming else "nothing: the graph is through"
     for value in waiting:
         yield from (("waits for", question) for question in _questions(value))
+    for channel, value in writes:
+        if channel == _ERROR:
+            yield "failed", value if isinstance(value, str) else json.dumps(value)
     if writes:
-        counts = Counter(channel for channel, _ in writes)
-        yield "writes", ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.items())
+        yield "writes", _counted(channel for channel, _ in writes)
 
 
 def next_nodes(state: Any) -> list[str]:
     """The nodes that run next, as far as the channels tell."""
     names = [key.removeprefix("$") for key in state] if isinstance(state, dict) else []
     found = [name.removeprefix(_BRANCH) for name in names if name.startswith(_BRANCH)]
-    return [*found, *(name for name in names if name == _START)]
+    return [*found, *_sent(state), *(name for name in names if name == _START)]
+
+
+def _sent(state: Any) -> Iterator[str]:
+    """The nodes that `Send` named, once for each of their tasks."""
+    waiting = values.opened(state.get(_SENT)) if isinstance(state, dict) else None
+    for _, task in waiting.items if waiting else []:
+        match task:
+            case {"v": [str(), [str(node), *_]]}:
+                yield node
+
+
+def _counted(names: Iterable[str]) -> str:
+    counts = Counter(names)
+    return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.items())
 
 
 def _writes(client: BlockingClient, found: Checkpoint) -> list[tuple[str, Any]]:

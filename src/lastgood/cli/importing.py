@@ -124,6 +124,8 @@ def _langgraph() -> tuple[Any, Any, Any]:
 
 def _allowed(options: Namespace) -> list[tuple[str, str]]:
     found = []
+    if options.allow and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # as with python -m: people stand beside their code
     for label in options.allow:
         module, colon, name = label.partition(":")
         if not colon or not name:

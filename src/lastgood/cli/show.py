@@ -85,7 +85,15 @@ def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator
 
 def _inline(mapping: Mapping[str, object]) -> str:
     spelled = printing.spelled(dict(mapping))
-    return ", ".join(line.strip() for line in values.tree(spelled, values.Limits()))
+    fields: list[list[str]] = []
+    for line in values.tree(spelled, values.Limits()):
+        if line.startswith(" "):
+            fields[-1].append(line.strip())
+        else:
+            fields.append([line])
+    return ", ".join(
+        f"{head} ({', '.join(inside)})" if inside else head for head, *inside in fields
+    )
 
 
 def _options(parser: ArgumentParser) -> None:

@@ -7,6 +7,7 @@ between threads: each call makes its own encoder or decoder. Invariant: what `pa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lastgood.codec import text
@@ -54,11 +55,15 @@ class Codec:
 
     def pack(self, value: object, root: str = "state") -> bytes:
         """The bytes of a value; `SerializationError` with the path of what cannot be stored."""
+        return _kept(self.encoder(root), value, root)
+
+    def pack_parts(self, values: Sequence[object], root: str) -> bytes:
+        """The bytes of a list of values that do not belong together: paths begin inside of each.
+
+        Raises `SerializationError` also under the drop policy, for a value that is lost whole.
+        """
         encoder = self.encoder(root)
-        data = encoder.pack(value)
-        if isinstance(data, Dropped):
-            raise SerializationError(encoder.losses[-1].reason, path=root)
-        return data
+        return array_header(len(values)) + b"".join(_kept(encoder, each, root) for each in values)
 
     def unpack(self, data: bytes) -> object:
         """The value of some bytes; `SerializationError` whatever is wrong with them."""
@@ -105,6 +110,13 @@ class Codec:
         parts = self.encoder().pack_items(content, ())
         header = map_header(len(parts)) if keyed_by_text(kind) else array_header(2 * len(parts))
         return b"\x92" + extra + header + b"".join(parts)
+
+
+def _kept(encoder: Encoder, value: object, root: str) -> bytes:
+    data = encoder.pack(value)
+    if isinstance(data, Dropped):
+        raise SerializationError(encoder.losses[-1].reason, path=root)
+    return data
 
 
 def _body(kind: int, content: Any) -> Any:

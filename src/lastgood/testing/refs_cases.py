@@ -175,6 +175,19 @@ async def several_agents(store: Store) -> None:
 
 
 @case()
+async def agents_below_one(store: Store) -> None:
+    """Where all agents are below one, `a|...` below `a`, the thread is about that one."""
+    client = store.client()
+    first = await save(client, "s", {"n": 0})
+    inner = await client.save("a|sub:1", execution_state={"n": 1}, session_id="s")
+    for ref, id in (("s@", first), ("s@~0", first), ("s/a|sub:1@", inner), ("s@2", inner)):
+        assert (await client.resolve(ref)).checkpoint_id == id, ref
+    await client.save("ab", execution_state={"n": 2}, session_id="s")
+    with pytest.raises(ValueError, match="thread 's' has 3 agents"):
+        await client.resolve("s@")
+
+
+@case()
 async def a_count_back_crosses_branches_and_agents(store: Store) -> None:
     """~N and step: follow the parents, wherever those are."""
     client = store.client()

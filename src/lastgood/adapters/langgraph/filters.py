@@ -21,8 +21,10 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 Namespace = tuple[str, ...]
 
 
-def matches(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+def matches(value: Any, wanted: Mapping[str, Any] | None) -> bool:
     """Whether a value has all that a filter asks for."""
+    if wanted and not isinstance(value, Mapping):
+        return False
     return all(_is(value.get(key), sought) for key, sought in (wanted or {}).items())
 
 

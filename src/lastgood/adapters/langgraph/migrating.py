@@ -61,11 +61,11 @@ class _Moving:
     def put(self, foreign: Foreign) -> None:
         """Writes first: a checkpoint that is there is complete."""
         spot, codec = foreign.spot, self._core.codec
-        drafts = tuple(
+        drafts = [
             write_draft(codec, spot, foreign.id, *write[:3], write.channel, write.value)
             for write in foreign.writes
-        )
+        ]
         checkpoint = cast(Any, {**foreign.checkpoint, "id": foreign.id})
         put = self._putting.capture(spot, checkpoint, foreign.metadata, {}, foreign.parent)
-        run_blocking(self._putting.put_writes(spot, drafts))
+        run_blocking(self._putting.put_writes(spot, tuple(filter(None, drafts))))
         run_blocking(self._putting.put(put))

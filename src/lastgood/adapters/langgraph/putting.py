@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import ormsgpack
 from langgraph.checkpoint.base import Checkpoint
 
 from lastgood.adapters.graph_names import WRITES, Spot, run_place
@@ -28,8 +29,9 @@ from lastgood.rows import CheckpointRow, ItemRow
 from lastgood.rules import Save
 from lastgood.shelving import change_items, every_item
 from lastgood.splitting import split
-from lastgood.tree import settled
+from lastgood.tree import Fields, Node, settled
 
+_START = ormsgpack.packb("__start__")
 PARKED = 24 * 3600.0
 """Seconds for which writes of a thread that is not there are kept."""
 
@@ -107,7 +109,10 @@ class Putting:
             id, base = self._around(spot)
         encoder = self._core.codec.encoder()
         values = checkpoint["channel_values"]
-        made = split(encoder, values, base.tree if base else None, same=same)
+        tree = base.tree if base else None
+        if spot.namespace and isinstance(tree, Fields):
+            tree = crossed(tree, starts="__start__" in values)
+        made = split(encoder, values, tree, same=same)
         if isinstance(made, Dropped):
             raise SerializationError("the channel values cannot be stored.", path="state")
         return self._core.captured(made, encoder, id, base)
@@ -190,6 +195,25 @@ class Putting:
             # Not the whole of it: others may have been parked since the list was read.
             moved = tuple(row.place for row in rows)
             await change_items(core, ChangeItems(tenant, thread, drops=moved))
+
+
+def crossed(tree: Fields, *, starts: bool) -> Fields:
+    """A base whose channels are also found in the input, or its input in the channels.
+
+    What a subgraph is given is mostly the channels of the graph around it, and what it gets out of
+    that becomes its own channels: without this, both would be stored once more.
+    """
+    given = tree.children.get(_START)
+    if starts and given is None:
+        below = Fields(tree.kind, tree.extra, _beside(tree))
+        return Fields(tree.kind, tree.extra, {**tree.children, _START: below})
+    if not starts and isinstance(given, Fields):
+        return Fields(tree.kind, tree.extra, {**_beside(given), **tree.children})
+    return tree
+
+
+def _beside(fields: Fields) -> dict[bytes, Node]:
+    return {key: settled(child) for key, child in fields.children.items()}
 
 
 def _corrected(intent: SaveAs, known: Known) -> SaveAs:

@@ -28,7 +28,7 @@ from lastgood.adapters.langgraph import deltas, tags
 from lastgood.adapters.langgraph.copying import Copying
 from lastgood.adapters.langgraph.listing import Asked, pages
 from lastgood.adapters.langgraph.memory import Memory
-from lastgood.adapters.langgraph.opening import client_for, core_of
+from lastgood.adapters.langgraph.opening import Ready, client_for, core_of
 from lastgood.adapters.langgraph.putting import Putting
 from lastgood.adapters.langgraph.reading import Raw, Reading
 from lastgood.adapters.langgraph.removal import Removal
@@ -93,6 +93,10 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
     def from_conn_string(cls, address: str, **options: Unpack[ClientOptions]) -> Self:
         """A saver on a store by its address, or on a file by its path."""
         return cls(client_for(address, **options))
+
+    def setup(self) -> Ready:
+        """Nothing to do: a store is made at its first use. May be awaited, and may be left out."""
+        return Ready()
 
     def __enter__(self) -> Self:
         return self
@@ -253,7 +257,9 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str
     ) -> Any:
-        spot, id = spot_of(config), str(config["configurable"]["checkpoint_id"])
+        spot, id = spot_of(config), id_of(config)
+        if id is None:
+            raise ValueError("the config names no checkpoint_id: writes belong to a checkpoint.")
         drafts = write_drafts(self._core.codec, spot, id, writes, str(task), path)
         return self._putting.put_writes(spot, drafts)
 

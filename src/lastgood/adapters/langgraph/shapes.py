@@ -23,7 +23,7 @@ from lastgood.adapters.graph_names import WRITES, Spot
 from lastgood.adapters.langgraph.versions import shortened, whole
 from lastgood.checkpoints import read_mapping
 from lastgood.codec import Codec
-from lastgood.errors import CheckpointIntegrityError
+from lastgood.errors import CheckpointIntegrityError, SerializationError
 from lastgood.ids import check_name
 from lastgood.item_rules import ItemDraft
 from lastgood.rows import CheckpointRow, ItemRow
@@ -35,7 +35,9 @@ _INNER = ("__input__", "__interrupt__", "__start__", "__snapshot_bumps__")
 
 def spot_of(config: RunnableConfig) -> Spot:
     """The thread and the namespace that a config names."""
-    configurable = config["configurable"]
+    configurable = config.get("configurable") or {}
+    if configurable.get("thread_id") is None:
+        raise ValueError('the config names no thread: {"configurable": {"thread_id": ...}}.')
     thread = check_name(str(configurable["thread_id"]), "thread_id")
     return Spot(thread, str(configurable.get("checkpoint_ns") or ""))
 
@@ -130,10 +132,11 @@ def write_drafts(
     codec: Codec, spot: Spot, id: str, writes: Iterable[tuple[str, Any]], task: str, path: str
 ) -> tuple[ItemDraft, ...]:
     """Writes of a task on their way: of ordinary ones the first stays, of special ones the last."""
-    return tuple(
+    drafts = (
         write_draft(codec, spot, id, task, path, WRITES_IDX_MAP.get(name, number), name, value)
         for number, (name, value) in enumerate(writes)
     )
+    return tuple(draft for draft in drafts if draft is not None)
 
 
 def write_draft(
@@ -145,10 +148,18 @@ def write_draft(
     number: int,
     channel: str,
     value: Any,
-) -> ItemDraft:
-    """One write on its way. Of an error its text is kept, as by LangGraph's own savers."""
+) -> ItemDraft | None:
+    """One write on its way, None if it may be left out and cannot be kept.
+
+    Of an error its text is kept, as by LangGraph's own savers.
+    """
     kept = repr(value) if isinstance(value, BaseException) else value
-    data = codec.pack([channel, task, path, kept], f"writes.{channel}")
+    try:
+        data = codec.pack_parts((channel, task, path, kept), f"writes.{channel}")
+    except SerializationError:
+        if codec.on_unserializable == "raise":
+            raise
+        return None
     special = channel in WRITES_IDX_MAP
     return ItemDraft(WRITES, spot.write(id, task, number), data, first_wins=not special)
 

@@ -159,6 +159,12 @@ class PostgresSource(Source):
 
         try:
             rows: list[Any] = self._connection.execute(statement, values).fetchall()
+        except psycopg.errors.UndefinedTable as error:
+            raise BackendConnectionError(
+                "the database has no tables of LangGraph's PostgresSaver.",
+                hint="Check the database of the DSN, and the search_path: "
+                "?options=-csearch_path%3DSCHEMA",
+            ) from error
         except psycopg.Error as error:
             raise BackendConnectionError(f"LangGraph's tables cannot be read: {error}.") from error
         return rows

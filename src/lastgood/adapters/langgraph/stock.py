@@ -2,7 +2,8 @@
 
 The stock serializer rebuilds an object by the name of its class. Before it gets a value, every name
 in the value is looked at: one that is not known to be safe, and was not allowed by the person who
-asked, is an error that says where it stands.
+asked, is an error that says where it stands. So is an object that cannot be rebuilt, for which the
+stock serializer gives its bare fields.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class StockSerde:
             for path, name in _names(data, where):
                 if name not in self._allowed:
                     raise _refused(path, name)
+            return self._rebuilt(data, where)
         try:
             return self._serde.loads_typed((kind, data))
         except NotImplementedError as error:
@@ -50,6 +52,31 @@ class StockSerde:
                 path=render(where),
                 hint="Read it with the library that wrote it, and save it again without pickle.",
             ) from error
+
+    def _rebuilt(self, data: bytes, where: tuple[object, ...]) -> Any:
+        """A value; raises SerializationError where the serializer gives bare fields instead."""
+        bare: list[Name] = []
+
+        def hook(code: int, inner: bytes) -> Any:
+            found = self._serde._unpack_ext_hook(code, inner)
+            if code not in (_SNAPSHOT, _ARRAY):
+                named = ormsgpack.unpackb(inner, ext_hook=_Ext, option=_OPTIONS)
+                bare.extend([(named[0], named[1])] if type(found) is type(named[2]) else [])
+            return found
+
+        found = ormsgpack.unpackb(data, ext_hook=hook, option=_OPTIONS)
+        if bare:
+            raise _not_rebuilt(where, bare[0])
+        return found
+
+
+def _not_rebuilt(where: tuple[object, ...], name: Name) -> SerializationError:
+    return SerializationError(
+        f"{render(where)} holds a {'.'.join(name)}, which cannot be rebuilt here.",
+        path=render(where),
+        hint=f"Run the import where {name[0]} can be imported (PYTHONPATH=...), with the class as "
+        "it was when the value was saved.",
+    )
 
 
 def _refused(path: tuple[object, ...], name: Name) -> SerializationError:

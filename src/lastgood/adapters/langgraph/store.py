@@ -34,7 +34,7 @@ from lastgood.adapters.langgraph.keeping import (
     value_place,
     vector_place,
 )
-from lastgood.adapters.langgraph.opening import client_for, core_of
+from lastgood.adapters.langgraph.opening import Ready, client_for, core_of
 from lastgood.client import BlockingClient, Client
 from lastgood.driver import run_blocking
 from lastgood.item_rules import ItemDraft
@@ -93,16 +93,40 @@ class LastgoodStore(BaseStore):
         """On a store by its address, or on a file by its path."""
         return cls(client_for(address, **options), index=index, ttl=ttl)
 
-    def setup(self) -> None:
-        """Nothing to do: a store is made at its first use."""
+    def setup(self) -> Ready:
+        """Nothing to do: a store is made at its first use. May be awaited, and may be left out."""
+        return Ready()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.aclose()
+
+    def close(self) -> None:
+        """Let go of the store; the next call would open it again."""
+        run_blocking(self._core.backend.close())
+        self._core.driver.rest()
+
+    async def aclose(self) -> None:
+        """The same for async code."""
+        await self._core.driver.run(self._core.backend.close())
+        self._core.driver.rest()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         listed = _checked(ops)
         found = run_blocking(self._read(listed))
         asked, texts = self._texts(listed)
         made = self._embeddings.embed_documents(texts) if self._embeddings and texts else []
-        results, read = self._answers(listed, found, _sorted_out(asked, made))
-        run_blocking(self._write(listed, read, _sorted_out(asked, made)))
+        embedded = self._sorted_out(asked, made)
+        results, read = self._answers(listed, found, embedded)
+        run_blocking(self._write(listed, read, embedded))
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -110,8 +134,9 @@ class LastgoodStore(BaseStore):
         found = await self._core.driver.run(self._read(listed))
         asked, texts = self._texts(listed)
         made = await self._embeddings.aembed_documents(texts) if self._embeddings and texts else []
-        results, read = self._answers(listed, found, _sorted_out(asked, made))
-        await self._core.driver.run(self._write(listed, read, _sorted_out(asked, made)))
+        embedded = self._sorted_out(asked, made)
+        results, read = self._answers(listed, found, embedded)
+        await self._core.driver.run(self._write(listed, read, embedded))
         return results
 
     def sweep_ttl(self) -> int:
@@ -194,7 +219,7 @@ class LastgoodStore(BaseStore):
         if op.value is None:
             change.drops.extend((value_place(key), vector_place(key)))
             return
-        data = self._core.codec.pack([op.value, op.ttl], f"store[{key!r}]")
+        data = self._core.codec.pack_parts((op.value, op.ttl), f"store[{key!r}]")
         ttl = None if op.ttl is None else op.ttl * 60
         change.puts.append(ItemDraft(*value_place(key), data, ttl=ttl))
         if near:
@@ -216,6 +241,19 @@ class LastgoodStore(BaseStore):
             texts += found
         return asked, texts
 
+    def _sorted_out(
+        self, asked: Sequence[tuple[int, bool]], made: Sequence[vectors.Vector]
+    ) -> Embedded:
+        if asked and self.index:
+            vectors.check(made, len(asked), self.index.get("dims"))
+        found = Embedded({}, {})
+        for (number, is_query), vector in zip(asked, made, strict=True):
+            if is_query:
+                found.queries[number] = vector
+            else:
+                found.values.setdefault(number, []).append(vector)
+        return found
+
 
 def _checked(ops: Iterable[Op]) -> list[Op]:
     listed = list(ops)
@@ -224,26 +262,20 @@ def _checked(ops: Iterable[Op]) -> list[Op]:
     return listed
 
 
-def _sorted_out(asked: Sequence[tuple[int, bool]], made: Sequence[vectors.Vector]) -> Embedded:
-    found = Embedded({}, {})
-    for (number, is_query), vector in zip(asked, made, strict=True):
-        if is_query:
-            found.queries[number] = vector
-        else:
-            found.values.setdefault(number, []).append(vector)
-    return found
-
-
 def _scores(
     query: vectors.Vector,
     values: Sequence[tuple[Kept, Any]],
     stored: dict[tuple[Namespace, bytes], bytes],
 ) -> dict[int, float]:
-    """How near each value is by its nearest vector; those without vectors are left out."""
+    """How near each value is by its nearest vector; those without vectors are left out.
+
+    So are vectors that another embedding made: of other dimensions, they compare with nothing.
+    """
     owners: list[int] = []
     near: list[vectors.Vector] = []
     for number, (kept, _) in enumerate(values):
-        found = vectors.read(stored.get((kept.namespace, kept.row.key), b"\x90"))
+        packed = stored.get((kept.namespace, kept.row.key), b"\x90")
+        found = [vector for vector in vectors.read(packed) if len(vector) == len(query)]
         owners += [number] * len(found)
         near += found
     scores: dict[int, float] = {}

@@ -25,6 +25,18 @@ def texts_of(value: Any, index: IndexConfig, fields: Any) -> list[str]:
     return [text for path in tokens for text in get_text_at_path(value, path)]
 
 
+def check(made: Sequence[Vector], texts: int, dims: int | None) -> None:
+    """Whether an embedding function did what it promised; raises ValueError."""
+    if len(made) != texts:
+        raise ValueError(f"the embedding function gave {len(made)} vectors for {texts} texts.")
+    wrong = next((len(vector) for vector in made if dims and len(vector) != dims), None)
+    if wrong is not None:
+        raise ValueError(
+            f"the embedding function gave a vector of {wrong} numbers, and index has "
+            f"'dims': {dims}. Put the length of its vectors there."
+        )
+
+
 def pack(vectors: Sequence[Vector]) -> bytes:
     """Vectors as they are stored."""
     return ormsgpack.packb([array("d", vector).tobytes() for vector in vectors])
