@@ -23,6 +23,7 @@ from typing import Any, Self
 import pytest
 
 from lastgood import BlockingClient, StorageError, TransientStorageError
+from lastgood.backends import forking
 from lastgood.backends.files import FilesBackend
 from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.sqlite import SqliteBackend
@@ -469,9 +470,27 @@ def test_a_step_whose_commit_fails_is_recognised(how: str, point: str, tmp_path:
 # forks
 
 
+class Broken(forking.Forkable):
+    """A store that cannot be brought to rest."""
+
+    def at_rest(self) -> Any:
+        raise OSError("broken")
+
+    def after_fork_in_child(self) -> None:
+        raise OSError("broken")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("others", [0, 20])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fork_while_others_are_in_the_store(kind: str, tmp_path: Path) -> None:
-    """The child can use the store at once, in both colours; the parent's threads go on."""
+def test_a_fork_while_others_are_in_the_store(kind: str, others: int, tmp_path: Path) -> None:
+    """The child can use the store at once, in both colours; the parent's threads go on.
+
+    Whatever becomes of other stores in the process.
+    """
+    broken = [Broken() for _ in range(others)]
+    for other in broken:
+        forking.watch(other)
     client = opened(kind, tmp_path)
     aio = client.aio
     asyncio.run(aio.save("a", execution_state=LARGE, session_id="s"))  # its worker has begun

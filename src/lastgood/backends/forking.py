@@ -2,7 +2,8 @@
 
 Before a fork every watched store is brought to rest, so that the child inherits no half-done
 change and no lock that a thread holds which the child does not have. Registered once with the
-interpreter; stores are watched for as long as they live.
+interpreter; stores are watched for as long as they live. What goes wrong with one of them must not
+leave another as it is: the interpreter is told of it when all have had their turn.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 
 
@@ -36,9 +38,20 @@ def watch(store: Forkable) -> None:
 
 
 def _before() -> None:
-    _HELD.stack, _HELD.stores = ExitStack(), list(_WATCHED)
-    for store in _HELD.stores:
-        _HELD.stack.enter_context(store.at_rest())
+    stack, _HELD.stores = ExitStack(), list(_WATCHED)
+    _HELD.stack = stack
+    _each(_HELD.stores, lambda store: stack.enter_context(store.at_rest()))
+
+
+def _each(stores: list[Forkable], work: Callable[[Forkable], None]) -> None:
+    errors: list[Exception] = []
+    for store in stores:
+        try:
+            work(store)
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def _in_parent() -> None:
@@ -47,8 +60,7 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     _HELD.stack.pop_all()
-    for store in _HELD.stores:
-        store.after_fork_in_child()
+    _each(_HELD.stores, lambda store: store.after_fork_in_child())
 
 
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

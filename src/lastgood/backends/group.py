@@ -7,6 +7,7 @@ nothing of what a commit is.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -62,11 +63,14 @@ class Group:
 
     def __init__(self, execute: Callable[[list[Ticket]], None]) -> None:
         self.mutex = Turnstile()
+        self._pid = os.getpid()
         self._queue: deque[Ticket] = deque()
         self._execute = execute
 
     def submit(self, intent: Intent) -> Ticket:
         ticket = Ticket(self, intent)
+        if self._pid != os.getpid():  # what was queued before a fork is for the parent to commit
+            self._pid, self._queue = os.getpid(), deque()
         self._queue.append(ticket)
         return ticket
 

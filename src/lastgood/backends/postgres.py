@@ -20,6 +20,7 @@ from lastgood.backend import (
     Sheet,
 )
 from lastgood.backends import (
+    forking,
     postgres_changes,
     postgres_queries,
     postgres_schema,
@@ -75,6 +76,7 @@ class PostgresBackend(RemoteBackend):
         self._questions = Questions(self._at)
         self._ready = False
         self._listener: Listener | None = None
+        forking.watch(self)
 
     async def _send(self, statements: Sequence[Sql], *, silence: float | None = None) -> list[Rows]:
         if not self._ready:

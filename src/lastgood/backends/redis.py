@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from lastgood.backend import Census, Durability, Extents, Footprint, Section, Sheet
-from lastgood.backends import redis_changes, redis_durability, redis_parts, redis_queries
+from lastgood.backends import forking, redis_changes, redis_durability, redis_parts, redis_queries
 from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
 from lastgood.backends.redis_clients import Clients
 from lastgood.backends.redis_hints import Claim, Hints, Listed
@@ -67,6 +67,7 @@ class RedisBackend(RemoteBackend):
         self._wanted = check_wanted(durability)
         self._ready = False
         self.url = self._clients.label
+        forking.watch(self)
 
     # setting up
 

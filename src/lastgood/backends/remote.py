@@ -110,7 +110,6 @@ class RemoteBackend(Backend, forking.Forkable):
         """Microseconds that are added to the server's clock: tests turn it."""
         self._clock = ServerClock()
         self._begin()
-        forking.watch(self)
 
     def _begin(self) -> None:
         self._memory = Memory()
