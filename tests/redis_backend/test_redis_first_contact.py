@@ -182,9 +182,9 @@ def test_durability_is_read_from_the_server(level: str, make: type[ValkeyServer]
             else:
                 with pytest.raises(BackendConnectionError, match=f"'{expected}'.*appendfsync"):
                     strict.save("a", session_id="s", execution_state={})
-        server.kill()  # one that has just begun an append-only file takes long to end by itself
         with BlockingClient.redis(server.url) as client:
             assert len(client.threads()) == 0
+        server.kill()  # one that has just begun an append-only file takes long to end by itself
 
 
 def test_a_server_that_keeps_its_settings_to_itself(guarded: ValkeyServer) -> None:
