@@ -93,6 +93,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.dictionaries(st.text(), VALUES), st.integers(0, 60))
 def test_any_state_comes_back_exactly(state: dict[str, Any], repeat: int) -> None:
@@ -135,6 +136,7 @@ def test_a_manifest_that_is_stored_as_pages_comes_back_exactly() -> None:
     check_exact(state)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(), VALUES))
 def test_lines_say_the_same_as_one_line(state: dict[str, Any]) -> None:

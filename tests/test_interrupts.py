@@ -35,6 +35,7 @@ KINDS = ("sqlite", "memory", "files")
 
 # An interrupt may hit between making a coroutine and starting it, or inside of a finalizer.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(60),
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
