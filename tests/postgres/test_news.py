@@ -2,9 +2,8 @@
 
 import asyncio
 import statistics
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from lastgood.testing.postgres_harness import PostgresHarness
 from lastgood.testing.servers import PostgresServer
 from lastgood.testing.store import COLOURS, Colour, Store, core_of
 from lastgood.testing.suite import run_body
+from lastgood.testing.watchers import Watcher, soon
 
 pytestmark = pytest.mark.server("postgres")
 
@@ -36,52 +36,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
-async def soon(holds: Callable[[], object]) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
-
-
-class Watcher:
-    """Watches a thread in the background, in either colour."""
-
-    def __init__(self, store: Store, thread: str = "s", client: Any = None, **options: Any) -> None:
-        self.seen: dict[int, float] = {}
-        self.client = client or store.client()
-        self.thread, self.options = thread, options
-        if store.colour == "async":
-            self._task = asyncio.ensure_future(self._watch())
-        else:
-            self._stop = threading.Event()
-            self._task = asyncio.ensure_future(asyncio.to_thread(self._block))
-
-    async def _watch(self) -> None:
-        async for header in self.client.watch(self.thread, **self.options):
-            self.seen[header.seq] = time.monotonic()
-
-    def _block(self) -> None:
-        for header in self.client.twin.watch(self.thread, **self.options):
-            self.seen[header.seq] = time.monotonic()
-            if self._stop.is_set():
-                return
-
-    async def listens(self) -> None:
-        """Until commits are heard of."""
-        backend = core_of(self.client).backend
-        await soon(lambda: backend._listener and backend._listener.hears)
-        await asyncio.sleep(0.3)
-
-    async def until(self, seq: int) -> None:
-        await soon(lambda: seq in self.seen)
-
-    async def close(self, writer: Any) -> None:
-        if hasattr(self, "_stop"):
-            self._stop.set()
-            await writer.save("a", session_id=self.thread, execution_state={"n": "end"})
-        else:
-            self._task.cancel()
-        await asyncio.wait([self._task])
+async def listens(watcher: Watcher) -> None:
+    """Until commits are heard of."""
+    backend = core_of(watcher.client).backend
+    await soon(lambda: backend._listener and backend._listener.hears)
+    await asyncio.sleep(0.3)
 
 
 @pytest.fixture(params=COLOURS)
@@ -96,7 +55,7 @@ def test_a_watcher_is_woken_at_once_and_sleeps_otherwise(
         writer = store.client()
         await writer.save("a", session_id="s", execution_state={"n": 0})
         watcher = Watcher(store, after=1)
-        await watcher.listens()
+        await listens(watcher)
         before = len(looks)
         await asyncio.sleep(1.5)
         assert len(looks) - before <= 2, "nothing happens, and nobody looks"
@@ -124,7 +83,7 @@ def test_a_commit_to_a_thread_that_nobody_watches_notifies_nobody(
         for name in ("watched", "other"):
             await writer.save("a", session_id=name, execution_state={"n": 0})
         watcher = Watcher(store, "watched", after=0)
-        await watcher.listens()
+        await listens(watcher)
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute("LISTEN lastgood")
             for number in range(5):
@@ -153,7 +112,7 @@ def test_a_watch_goes_on_when_the_listening_connection_is_lost(
         watcher = Watcher(store, after=1)
         seq = 1
         for _ in range(3):
-            await watcher.listens()
+            await listens(watcher)
             with psycopg.connect(server.url, autocommit=True) as connection:
                 connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -163,7 +122,7 @@ def test_a_watch_goes_on_when_the_listening_connection_is_lost(
                 await writer.save("a", session_id="s", execution_state={"n": number})
                 seq += 1
             await watcher.until(seq)
-        await watcher.listens()
+        await listens(watcher)
         await watcher.close(writer)
         assert sorted(watcher.seen)[: seq - 1] == list(range(2, seq + 1))
 
@@ -218,7 +177,7 @@ def test_one_connection_listens_for_all_and_ends_with_the_client(
         for name, watcher in zip("abc", watchers, strict=True):
             await writer.save("a", session_id=name, execution_state={"n": 1})
             await watcher.until(2)
-        await watchers[0].listens()
+        await listens(watchers[0])
         assert listeners(server.url) == 1
         for watcher in watchers:
             await watcher.close(writer)

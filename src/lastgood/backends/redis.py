@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from lastgood.backend import Census, Durability, Extents, Footprint, Section, Sheet
+from lastgood.backend import Census, Durability, Extents, Footprint, News, Section, Sheet
 from lastgood.backends import forking, redis_changes, redis_durability, redis_parts, redis_queries
 from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
 from lastgood.backends.redis_clients import Clients
 from lastgood.backends.redis_hints import Claim, Hints, Listed
 from lastgood.backends.redis_keys import Keys, tag_of
+from lastgood.backends.redis_news import StreamNews
 from lastgood.backends.redis_queries import Question
 from lastgood.backends.redis_scripts import ASK, COMMIT
 from lastgood.backends.redis_surveyor import Surveyor
@@ -277,6 +278,9 @@ class RedisBackend(RemoteBackend):
     async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
         weighed = self._surveyor.weighed
         return {key: await self._tried_again(partial(weighed, key)) for key in threads}
+
+    def news(self, tenant: str, thread: str) -> News | None:
+        return StreamNews(self._clients, self._keys.news(tag_of(ThreadName(tenant, thread))))
 
     async def close(self) -> None:
         await self._clients.close()

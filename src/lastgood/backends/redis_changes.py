@@ -83,6 +83,8 @@ def steps(
     for row in change.checkpoints:
         found += _checkpoint(thread, row)
     found.append(("lasting", _lasting(change), GRACE_MS - shift // 1000))
+    if change.checkpoints:
+        found.append(("tell",))
     return found
 
 

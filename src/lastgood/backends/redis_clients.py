@@ -90,6 +90,23 @@ class Clients:
         )
         return driver.Redis(connection_pool=pool)
 
+    async def apart(self, key: str, seconds: float) -> Any:
+        """A connection that no pool knows, to the server that has a key; not opened yet.
+
+        Async code bounds its replies by itself: the driver's way swallows cancels on Python 3.11.
+        """
+        driver: Any = redis if is_blocking() else redis.asyncio
+        retry = (Retry if is_blocking() else AsyncRetry)(NoBackoff(), 0)
+        pool = driver.ConnectionPool.from_url(self._url, **self._options(retry))
+        options = {**pool.connection_kwargs, "protocol": 2}
+        options["socket_connect_timeout"] = min(CONNECT_SECONDS, seconds)
+        options["socket_timeout"] = min(REPLY_SECONDS, seconds) if is_blocking() else None
+        if self.cluster:
+            client = self.blocking() if is_blocking() else await self.native()
+            node = client.get_node_from_key(key)
+            options.update(host=node.host, port=node.port)
+        return pool.connection_class(**options)
+
     def _options(self, retry: object) -> dict[str, Any]:
         return {
             "protocol": 2,

@@ -10,7 +10,7 @@ Cluster all of it is in one slot, and no two names run together, whatever charac
     P:{tag}:k    what follows what          :x  when each expires
     P:{tag}:p    parts by stream:number     :d  digest -> place of a large part     :z  streams
     P:{tag}:e    items                      :o  their names, in order
-    P:{tag}:y    ids that may not be used   :w:...  parts on their way
+    P:{tag}:y    ids that may not be used   :w:...  parts on their way     :n  wakes watchers
 
 Across threads there are hints, checked whenever they are read: which thread has a checkpoint
 (tables `P:i:`), which has a key (tables `P:t:`), and three lists of a tenant's threads
@@ -29,6 +29,9 @@ from lastgood.integrity import framed
 
 SUFFIXES = ("", ":r", ":c", ":s", ":i", ":k", ":x", ":p", ":d", ":z", ":e", ":o", ":y")
 """Of the keys of a thread."""
+NEWS = ":n"
+"""Of the stream that wakes watchers. It holds nothing of the thread, is there before and after it,
+and ends by itself: so it is none of those."""
 BUCKETS = 1024
 """So many tables hold the hints of checkpoints: small tables take half the memory of large ones."""
 RANGE = 512
@@ -70,6 +73,10 @@ class Keys:
     def thread(self, tag: str) -> str:
         """The key of a thread; those of its tables begin with it."""
         return f"{self.stem}{{{tag}}}"
+
+    def news(self, tag: str) -> str:
+        """The stream that wakes who watches a thread."""
+        return self.thread(tag) + NEWS
 
     def counter(self, kind: str) -> str:
         """The key of the number that was last given out."""

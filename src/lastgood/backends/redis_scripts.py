@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from lastgood.backend import WEIGHT
-from lastgood.backends.redis_keys import SUFFIXES
+from lastgood.backends.redis_keys import NEWS, SUFFIXES
 from lastgood.backends.redis_wire import Script
 from lastgood.rows import TABLES, fields_of
 
@@ -23,7 +23,7 @@ def _places() -> str:
 
 
 def _suffixes() -> str:
-    return f"local SUFFIXES = {{{', '.join(map(repr, SUFFIXES))}}}\n"
+    return f"local SUFFIXES, NEWS = {{{', '.join(map(repr, SUFFIXES))}}}, {NEWS!r}\n"
 
 
 def _script(*names: str, head: str = "") -> Script:
@@ -34,3 +34,4 @@ def _script(*names: str, head: str = "") -> Script:
 ASK = _script("prelude", "columns", "ask", head=_places())
 COMMIT = _script("prelude", "commit", head=_suffixes())
 HINT = _script("prelude", "hint")
+WATCH = _script("watch")

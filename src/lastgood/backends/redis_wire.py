@@ -6,6 +6,7 @@ A script is sent by its hash, and as text to a server that does not know it yet.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ class Wire:
         """The replies to commands."""
         if not commands:
             return []
-        with translated(self.clients.label, opened=self.opened):
+        with translated(self.clients.label, opened=self.opened), cancellable():
             replies = await self._sent(commands, together=together)
             if any(isinstance(reply, exceptions.NoScriptError) for reply in replies):
                 replies = await self._with_texts(commands, replies, together=together)
@@ -144,6 +145,16 @@ _DENIED = (
 )
 _CHECK = "Check the address, the user and its rights."
 _NO_SUCH = "The address ends with the number of a database that is not there. A Cluster has 0 only."
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """Raise a cancel that was swallowed: wait_for of Python 3.11, in redis-py, may do so."""
+    task = None if is_blocking() else asyncio.current_task()
+    before = task.cancelling() if task else 0
+    yield
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
 
 
 @contextmanager

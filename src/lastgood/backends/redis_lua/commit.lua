@@ -91,6 +91,12 @@ function steps.lasting(args)
   end
 end
 
+-- Wakes who watches: then the stream is there, and only then. That it cannot be done, because the
+-- key is something else's or the user may not, is no reason to fail in the middle of a change.
+function steps.tell()
+  redis.pcall('XADD', thread .. NEWS, 'NOMKSTREAM', 'MAXLEN', 1, '*', 'n', '')
+end
+
 local at = 1
 while at <= #ARGV do
   local word, count = ARGV[at], tonumber(ARGV[at + 1])
