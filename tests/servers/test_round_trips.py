@@ -13,32 +13,36 @@ from lastgood.backend import ItemListing
 from lastgood.item_rules import ChangeItems, ItemDraft
 from lastgood.shelving import list_items
 from lastgood.testing.faults.proxy import Proxy
+from lastgood.testing.harness import BackendHarness
+from lastgood.testing.postgres_harness import PostgresHarness
 from lastgood.testing.redis_harness import RedisHarness
 from lastgood.testing.store import COLOURS, Colour, Store, committed, core_of, driven
 from lastgood.testing.suite import run_body
-
-pytestmark = pytest.mark.server("valkey")
 
 LARGE = {"messages": [{"n": n, "text": f"{n} " * 200} for n in range(60)]}
 VAST = {f"field {n}": [f"{n} {m} " * 60 for m in range(20)] for n in range(60)}
 """A state with so many sequences that its manifest is stored as pages itself."""
 
 
-class Counted(RedisHarness):
-    """Clients go through a proxy; what the harness itself does, goes straight."""
+KINDS = [pytest.param(kind, marks=pytest.mark.server(kind)) for kind in ("postgres", "valkey")]
+PAGE = {"postgres": 1, "valkey": 2}
+"""Round trips for a page of threads, however long it is."""
 
-    def __init__(self, directory: Path, proxy: Proxy, straight: str) -> None:
-        super().__init__(directory, proxy.url)
-        self._straight = straight
 
-    def close(self) -> None:
-        self._url = self._straight
-        super().close()
+@pytest.fixture(params=KINDS)
+def kind(request: Any) -> str:
+    return request.param
 
 
 @pytest.fixture
-def proxy(valkey_url: str) -> Iterator[Proxy]:
-    with Proxy(valkey_url) as one:
+def straight(kind: str, request: Any) -> str:
+    """The address without the proxy."""
+    return request.getfixturevalue(f"{kind}_url")
+
+
+@pytest.fixture
+def proxy(straight: str) -> Iterator[Proxy]:
+    with Proxy(straight) as one:
         yield one
 
 
@@ -46,9 +50,21 @@ Play = Callable[[Callable[[Store], Any]], None]
 
 
 @pytest.fixture(params=COLOURS)
-def play(request: Any, proxy: Proxy, valkey_url: str, tmp_path: Path) -> Play:
+def play(request: Any, kind: str, proxy: Proxy, straight: str, tmp_path: Path) -> Play:
+    """Clients go through the proxy; what the harness itself does, goes straight."""
     colour: Colour = request.param
-    return lambda body: run_body(body, Counted(tmp_path, proxy, valkey_url), colour)
+    base: Any = PostgresHarness if kind == "postgres" else RedisHarness
+
+    class Counted(base):
+        def close(self) -> None:
+            self._url = straight
+            super().close()
+
+    def run(body: Callable[[Store], Any]) -> None:
+        harness: BackendHarness = Counted(tmp_path, proxy.url)
+        run_body(body, harness, colour)
+
+    return run
 
 
 class Meter:
@@ -87,7 +103,23 @@ def test_a_save_is_two_round_trips(play: Play, proxy: Proxy) -> None:
         fresh = store.client()
         await fresh.threads()
         assert await meter.of(fresh.save("a", session_id="s", execution_state={"n": 3})) == 2
+        assert await meter.of(fresh.save("b", session_id="s", execution_state={"n": 4})) == 2
         assert await meter.of(other.save("c", session_id="s", execution_state={"n": 5})) <= 3
+
+    play(body)
+
+
+@pytest.mark.parametrize("kind", KINDS[:1], indirect=True)
+def test_a_save_to_a_new_thread_is_two_round_trips(play: Play, proxy: Proxy) -> None:
+    """After the first one of a process, which reserves numbers for many."""
+
+    async def body(store: Store) -> None:
+        client, meter = store.client(), Meter(proxy)
+        await client.threads()
+        assert await meter.of(client.save("a", session_id="t", execution_state=LARGE)) <= 3
+        for number in range(20):
+            new = client.save("a", session_id=f"{number}", execution_state=LARGE)
+            assert await meter.of(new) == 2
 
     play(body)
 
@@ -139,7 +171,21 @@ def test_a_restore_is_two_round_trips_and_three_for_a_large_manifest(
     play(body)
 
 
-def test_lists_take_a_number_of_round_trips_that_does_not_grow(play: Play, proxy: Proxy) -> None:
+def test_latest_is_two_round_trips(play: Play, proxy: Proxy) -> None:
+    async def body(store: Store) -> None:
+        client, meter = store.client(), Meter(proxy)
+        await client.save("a", session_id="s", execution_state=LARGE)
+        fresh = store.client()
+        await fresh.threads()
+        assert await meter.of(fresh.latest(agent_id="a", session_id="s")) == 2
+        assert await meter.of(fresh.latest(agent_id="a", session_id="s")) == 1, "it is cached"
+
+    play(body)
+
+
+def test_lists_take_a_number_of_round_trips_that_does_not_grow(
+    play: Play, proxy: Proxy, kind: str
+) -> None:
     async def body(store: Store) -> None:
         client, meter = store.client(), Meter(proxy)
         for thread in range(12):
@@ -148,7 +194,7 @@ def test_lists_take_a_number_of_round_trips_that_does_not_grow(play: Play, proxy
         fresh = store.client()
         await fresh.threads(limit=1)
         for limit in (2, 10, 50):
-            assert await meter.of(fresh.threads(limit=limit)) == 2
+            assert await meter.of(fresh.threads(limit=limit)) == PAGE[kind]
         assert await meter.of(fresh.log("3")) == 1
         assert await meter.of(fresh.branches("3")) == 1
         assert await meter.of(fresh.resolve("3@5")) <= 2
