@@ -8,23 +8,17 @@ cache is used again, by this process; whatever no process comes to drop ends wit
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-import weakref
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import redis
-import redis.asyncio
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from lastgood.backends import forking
 from lastgood.backends.cached import PartCache
 from lastgood.backends.redis_clients import checked
+from lastgood.backends.redis_loops import LoopClients
 from lastgood.driver import is_blocking
 
 REPLY_SECONDS = 0.05
@@ -46,30 +40,36 @@ return 1
 """
 """A thread that was dropped for good takes nothing in; all of a thread ends at one time."""
 
-_ABANDONED: list[object] = []
-"""What a forked child inherited: kept, so that nothing closes it."""
-
 Command = tuple[Any, ...]
+
+
+class _QuickClients(LoopClients):
+    """Clients that do not wait for long."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = url
+
+    def _made(self, driver: Any, retry: object) -> Any:
+        return driver.Redis.from_url(
+            self._url,
+            protocol=2,
+            socket_timeout=REPLY_SECONDS,
+            socket_connect_timeout=REPLY_SECONDS,
+            retry=retry,
+        )
 
 
 class RedisCache(PartCache, forking.Forkable):
     """Parts under one prefix of a server."""
 
     def __init__(self, url: str, *, ttl: int, prefix: str = "lastgood-cache") -> None:
-        self._url = checked(url)
+        self._clients = _QuickClients(checked(url))
         self._ttl = ttl
         self._prefix = prefix
         self._resting_until = 0.0
         self._pending: dict[str, bool] = {}
-        self._begin()
         forking.watch(self)
-
-    def _begin(self) -> None:
-        self._lock = threading.Lock()
-        self._client: Any = None
-        self._clients: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]
-        ] = weakref.WeakKeyDictionary()
 
     # what a cache provides
 
@@ -122,55 +122,17 @@ class RedisCache(PartCache, forking.Forkable):
         """The replies; None if they cannot be had in time. Then the server is left alone."""
         try:
             if is_blocking():
-                pipe = self._blocking().pipeline(transaction=False)
+                pipe = self._clients.blocking().pipeline(transaction=False)
                 return list(_filled(pipe, commands).execute())
-            pipe = (await self._native()).pipeline(transaction=False)
+            pipe = (await self._clients.native()).pipeline(transaction=False)
             async with asyncio.timeout(NATIVE_SECONDS):
                 return list(await _filled(pipe, commands).execute())
         except (RedisError, OSError):
             self._resting_until = time.monotonic() + REST_SECONDS
             return None
 
-    def _blocking(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                self._client = self._made(redis, Retry(NoBackoff(), 0))
-            return self._client
-
-    async def _native(self) -> Any:
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            client = self._made(redis.asyncio, AsyncRetry(NoBackoff(), 0))
-            self._clients[loop] = client, self._until_the_end(client)
-            await anext(self._clients[loop][1])
-        return self._clients[loop][0]
-
-    async def _until_the_end(self, client: Any) -> AsyncGenerator[None, None]:
-        """Closes a client with its event loop, which at its end closes what is suspended."""
-        try:
-            yield
-        finally:
-            self._clients.pop(asyncio.get_running_loop(), None)
-            await client.aclose()
-
-    def _made(self, driver: Any, retry: object) -> Any:
-        return driver.Redis.from_url(
-            self._url,
-            protocol=2,
-            socket_timeout=REPLY_SECONDS,
-            socket_connect_timeout=REPLY_SECONDS,
-            retry=retry,
-        )
-
     async def close(self) -> None:
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
-        if not is_blocking():
-            mine = self._clients.get(asyncio.get_running_loop())
-            if mine is not None:
-                await mine[1].aclose()
+        await self._clients.close()
 
     # forks of the process
 
@@ -179,8 +141,7 @@ class RedisCache(PartCache, forking.Forkable):
         yield
 
     def after_fork_in_child(self) -> None:
-        _ABANDONED.extend([self._client, *self._clients.values()])
-        self._begin()
+        self._clients.abandon()
 
 
 def _filled(pipe: Any, commands: Sequence[Command]) -> Any:

@@ -1,8 +1,7 @@
 """Where connections to Redis come from: clients of both colours to one server or one Cluster.
 
-A connection is taken for one round trip and given back. Async connections belong to the event loop
-that made them, so there is a client for each loop. A forked child makes its own, and never touches
-what it inherited: closing it would end the parent's.
+A connection is taken for one round trip and given back. Which client serves whom is told in
+`redis_loops`.
 
 The driver must not repeat a command by itself: whether a commit that nobody heard of again took
 place is for the intent to find out.
@@ -10,10 +9,6 @@ place is for the intent to find out.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import weakref
-from collections.abc import AsyncGenerator
 from inspect import signature
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +20,7 @@ from redis.backoff import NoBackoff
 from redis.connection import parse_url
 from redis.retry import Retry
 
+from lastgood.backends.redis_loops import LoopClients
 from lastgood.driver import is_blocking
 
 CONNECT_SECONDS = 5
@@ -32,54 +28,17 @@ CONNECT_SECONDS = 5
 REPLY_SECONDS = 10
 """How long a server may be silent."""
 
-_ABANDONED: list[object] = []
-"""What a forked child inherited: kept, so that nothing closes it."""
 
-
-class Clients:
+class Clients(LoopClients):
     """Clients for one address."""
 
     def __init__(self, url: str, size: int) -> None:
+        super().__init__()
         self.label = shown(checked(url))
         self.cluster = False
         """Whether the server turned out to be one of a Cluster."""
         self._url = url
         self._size = size
-        self._begin()
-
-    def _begin(self) -> None:
-        self._lock = threading.Lock()
-        self._client: Any = None
-        self._clients: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]
-        ] = weakref.WeakKeyDictionary()
-
-    def blocking(self) -> Any:
-        """The client for threads."""
-        with self._lock:
-            if self._client is None:
-                self._client = self._made(redis, Retry(NoBackoff(), 0))
-            return self._client
-
-    async def native(self) -> Any:
-        """The client for this event loop."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            client = self._made(redis.asyncio, AsyncRetry(NoBackoff(), 0))
-            end = self._until_the_end(client)
-            self._clients[loop] = client, end
-            await anext(end)
-        return self._clients[loop][0]
-
-    async def _until_the_end(self, client: Any) -> AsyncGenerator[None, None]:
-        """Closes a client when its loop ends: that closes the generators which stand in it."""
-        try:
-            yield
-        finally:
-            self._clients.pop(asyncio.get_running_loop(), None)
-            await client.aclose()
-            if not self.cluster:
-                await client.connection_pool.disconnect()
 
     def _made(self, driver: Any, retry: object) -> Any:
         options = self._options(retry)
@@ -115,20 +74,6 @@ class Clients:
             "retry": retry,
         }
 
-    async def close(self) -> None:
-        """Let go of connections: of those for threads, and of this loop's."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
-            if not self.cluster:
-                client.connection_pool.disconnect()
-        if is_blocking():
-            return
-        mine = self._clients.get(asyncio.get_running_loop())
-        if mine is not None:
-            await mine[1].aclose()
-
     async def look(self) -> None:
         """Learn whether the server is one of a Cluster, by a connection of its own."""
         if is_blocking():
@@ -140,11 +85,6 @@ class Clients:
             async with redis.asyncio.Redis.from_url(self._url, **options) as other:
                 told = await other.info("cluster")
         self.cluster = int(told.get("cluster_enabled", 0)) == 1
-
-    def abandon(self) -> None:
-        """In a forked child: begin anew."""
-        _ABANDONED.extend([self._client, *self._clients.values()])
-        self._begin()
 
 
 _UNREADABLE = (

@@ -1,0 +1,91 @@
+"""A client to Redis for threads, and one for each event loop.
+
+Async connections belong to the event loop that made them, and end with it. A forked child makes its
+own, and never touches what it inherited: closing it would end the parent's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from lastgood.driver import is_blocking
+
+_ABANDONED: list[object] = []
+"""What a forked child inherited: kept, so that nothing closes it."""
+
+
+class LoopClients(ABC):
+    """Clients of both colours, made when they are needed. They repeat no command by themselves."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._clients: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[Any, AsyncGenerator[None, None]]
+        ] = weakref.WeakKeyDictionary()
+
+    @abstractmethod
+    def _made(self, driver: Any, retry: object) -> Any:
+        """A client of a driver, which is `redis` or `redis.asyncio`."""
+
+    def blocking(self) -> Any:
+        """The client for threads."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._made(redis, Retry(NoBackoff(), 0))
+            return self._client
+
+    async def native(self) -> Any:
+        """The client for this event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            client = self._made(redis.asyncio, AsyncRetry(NoBackoff(), 0))
+            end = self._until_the_end(client)
+            self._clients[loop] = client, end
+            await anext(end)
+        return self._clients[loop][0]
+
+    async def _until_the_end(self, client: Any) -> AsyncGenerator[None, None]:
+        """Closes a client when its loop ends: that closes the generators which stand in it."""
+        try:
+            yield
+        finally:
+            self._clients.pop(asyncio.get_running_loop(), None)
+            await client.aclose()
+            pool = getattr(client, "connection_pool", None)  # that of a Cluster's nodes is closed
+            if pool is not None:
+                await pool.disconnect()
+
+    async def close(self) -> None:
+        """Let go of connections: of those for threads, and of this loop's."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+            pool = getattr(client, "connection_pool", None)
+            if pool is not None:
+                pool.disconnect()
+        if is_blocking():
+            return
+        mine = self._clients.get(asyncio.get_running_loop())
+        if mine is not None:
+            await mine[1].aclose()
+
+    def abandon(self) -> None:
+        """In a forked child: begin anew."""
+        _ABANDONED.extend([self._client, *self._clients.values()])
+        self._begin()
