@@ -36,7 +36,8 @@ LAYERS = {
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison copies copying core headers
         inspecting listing looking moves moving opening operations resolving runs scanning
-        searching shelving surveying thread_reading thread_survey transfers watching""",
+        searching shelving surveying sweeping thread_reading thread_survey thread_sweep transfers
+        watching""",
     "doors": "checkpointers objects",
     "front": "__init__",
     "adapters": "adapters",

@@ -58,7 +58,7 @@ SECTIONS = (
         "latest log walk resolve threads branches tags tag untag blame bisect watch diff",
     ),
     Section("Choose a line", "", lastgood.Client, "fork rewind undo switch"),
-    Section("Inspect a store", "", lastgood.Client, "verify stats"),
+    Section("Inspect a store", "", lastgood.Client, "verify stats sweep"),
     Section("Copy into another store", "", lastgood.Client, "copy_to"),
     Section("Clients and runs", "", None, "Client BlockingClient Run BlockingRun"),
     Section("Checkpoints", "", None, "Checkpoint Header CheckpointBuilder Framework Loss Gap Page"),
@@ -70,7 +70,7 @@ SECTIONS = (
         None,
         "Checkpointable CheckpointManager checkpoint register_migration",
     ),
-    Section("Reports", "", None, "Report Problem Stats Size CopyReport NotCopied"),
+    Section("Reports", "", None, "Report Problem Stats Size Swept CopyReport NotCopied"),
     Section(
         "Your own classes",
         "See [your classes](../how-to/your-classes.md).",

@@ -18,7 +18,7 @@ import ormsgpack
 from lastgood.commits import NOTHING, Found, Place, Scope, Taken, Writes
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.item_rules import ItemDraft, changed, live_item
-from lastgood.rows import BranchRow, CheckpointRow, ItemRow, ThreadRow
+from lastgood.rows import ItemRow
 from lastgood.rules import Save
 from lastgood.thread_rules import deleted
 
@@ -109,64 +109,3 @@ def _began_anew(found: Found) -> bool:
     if found.thread is None:
         return False
     return found.live is None or found.live.incarnation > 1
-
-
-class Seen(NamedTuple):
-    """A thread as somebody saw it: the numbers that every save and every removal changes."""
-
-    thread: int
-    seq: int
-    checkpoints: int
-
-    @classmethod
-    def of(cls, row: ThreadRow) -> Seen:
-        return cls(row.thread, row.seq, row.checkpoints)
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """Remove checkpoints and change items, if the thread is as it was when this was thought out.
-
-    Heads do not move without a save or a removal, so `branches` are right as they are given.
-    """
-
-    tenant: str
-    name: str
-    seen: Seen
-    ids: tuple[bytes, ...]
-    branches: tuple[BranchRow, ...] = ()
-    puts: tuple[ItemDraft, ...] = ()
-    drops: tuple[Place, ...] = ()
-
-    @property
-    def scope(self) -> Scope:
-        items = (*(draft.place for draft in self.puts), *self.drops)
-        return Scope(self.tenant, self.name, ids=self.ids, items=tuple(dict.fromkeys(items)))
-
-    def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
-        thread = found.live
-        if thread is None or Seen.of(thread) != self.seen:
-            return Writes(answer=False)
-        # The newest first: what is left then falls back to what is there.
-        removed = sorted(found.rows.values(), key=lambda row: -row.seq)
-        change = changed(_without(thread, removed), found, self.puts, self.drops)
-        return Writes(
-            thread=change.thread,
-            branches=self.branches,
-            removed=tuple(removed),
-            items=change.items,
-            dropped=change.dropped,
-            answer=True,
-        )
-
-    def again(self) -> Self:
-        return self
-
-
-def _without(thread: ThreadRow, removed: list[CheckpointRow]) -> ThreadRow:
-    left = thread._replace(
-        checkpoints=thread.checkpoints - len(removed),
-        expiring=thread.expiring - sum(row.expires_at is not None for row in removed),
-    )
-    gone = any(row.id == thread.newest for row in removed)
-    return left._replace(newest=b"", last_step=None) if gone else left

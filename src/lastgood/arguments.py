@@ -36,6 +36,18 @@ def framework(value: Framework | str) -> str:
     return check_name(value.value if isinstance(value, Framework) else value, "framework")
 
 
+def grace(value: float | timedelta) -> int:
+    """How long something must be over its time, in microseconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+        raise TypeError(
+            f"grace_seconds must be a number or a timedelta, not {type(value).__name__}"
+        )
+    length = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if not 0 <= length < 3e10:
+        raise ValueError(f"grace_seconds must be 0 or more, not {value!r}.")
+    return round(length * 1e6)
+
+
 def parent(
     parent_id: str | Sentinel | None, thread: str | None = None
 ) -> bytes | Address | Sentinel | None:

@@ -37,6 +37,7 @@ from lastgood.refs import Address
 from lastgood.rules import OnConflict, Save
 from lastgood.run_rules import Expect
 from lastgood.runs import Place, Run
+from lastgood.sweeping import Sweeping
 
 S = TypeVar("S")
 
@@ -55,7 +56,7 @@ class RunOptions(TypedDict, total=False):
     ttl_seconds: float | timedelta | None
 
 
-class Client(Opener, Looking, Moving, Comparing, Inspecting, Copying):
+class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
     """Durable state for agents; every method is a coroutine.
 
     Bound to no event loop, usable from any number of tasks and threads. `with Client.sqlite()`
@@ -375,6 +376,7 @@ class BlockingClient(Opener):
     switch = blocking(Client.switch)
     verify = blocking(Client.verify)
     stats = blocking(Client.stats)
+    sweep = blocking(Client.sweep)
     copy_to = blocking(Client.copy_to)
 
     def watch(

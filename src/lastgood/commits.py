@@ -104,6 +104,15 @@ class Brought(NamedTuple):
     parts: tuple[Part, ...] = ()
 
 
+class Loose(NamedTuple):
+    """A part that no checkpoint needs any more."""
+
+    spot: Spot
+    size: int
+    digest: bytes = b""
+    """Under which it is found again as a large one, if it is."""
+
+
 class Writes(NamedTuple):
     """What a commit changes; None and empty mean "leave as it is"."""
 
@@ -122,6 +131,8 @@ class Writes(NamedTuple):
     parts: tuple[Part, ...] = ()
     removed: tuple[CheckpointRow, ...] = ()
     """Checkpoints to remove; their children are marked `parent_gone` in the same commit."""
+    swept: tuple[Loose, ...] = ()
+    """Parts to remove. A store in which each checkpoint has copies of its own never gets any."""
     items: tuple[ItemRow, ...] = ()
     """Items to insert, each in the place of the one that is there."""
     dropped: tuple[ItemRow, ...] = ()

@@ -1,4 +1,4 @@
-"""What `verify`, `stats` and `copy_to` answer: plain values that read well when printed.
+"""What `verify`, `stats`, `sweep` and `copy_to` answer: plain values that read well when printed.
 
 Nothing here reads a store; stdlib only.
 """
@@ -159,6 +159,34 @@ class Stats:
         file = "" if self.file_bytes is None else f", {self.file_bytes:,} on disk"
         lines = [f"{_counted(self.threads, 'thread')}, {self.total}{file}"]
         return "\n".join([*lines, *map(str, self.by_thread), *map(str, self.by_path)])
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What `sweep` removed, or would remove."""
+
+    checkpoints: int = 0
+    """Over their time, for longer than the grace."""
+    threads: int = 0
+    """Those of them that went as a whole, because nothing else was in them."""
+    parts: int = 0
+    """Pages that no checkpoint needs any more."""
+    bytes: int = 0
+    """Of these pages."""
+    waiting: int = 0
+    """Checkpoints that are over their time, but not for long enough."""
+    dry_run: bool = False
+    skipped: tuple[str, ...] = ()
+    """Threads that were left as they are, each with the reason: damaged, or never at rest."""
+
+    def __str__(self) -> str:
+        verb = "to remove" if self.dry_run else "removed"
+        whole = f" ({_counted(self.threads, 'whole thread')})" if self.threads else ""
+        pages = f"{_counted(self.parts, 'page')} of {self.bytes:,} bytes"
+        lines = [f"{verb}: {_counted(self.checkpoints, 'checkpoint')}{whole}, {pages}"]
+        if self.waiting:
+            lines.append(f"{_counted(self.waiting, 'checkpoint')} over their time not long enough")
+        return "\n".join([*lines, *self.skipped])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ this commit opens".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -223,6 +223,13 @@ class CheckpointRow(NamedTuple):
     @property
     def label(self) -> str:
         return show_id(self.id)
+
+
+def bereaved(row: CheckpointRow, gone: Mapping[bytes, CheckpointRow]) -> CheckpointRow:
+    """A row when checkpoints are removed: it falls back to the nearest one that is left."""
+    while row.before in gone:
+        row = row.orphaned(gone[row.before])
+    return row
 
 
 Row = ThreadRow | LaneRow | BranchRow | MoveRow | TagRow | RunRow | ItemRow | CheckpointRow

@@ -190,3 +190,38 @@ class TestDelete:
 
     def test_a_thread_that_is_not_there(self, here: Path, lastgood: Run) -> None:
         assert lastgood("delete", "none", "--yes").code == 3
+
+
+class TestSweep:
+    @pytest.fixture(autouse=True)
+    def over(self, here: Path) -> None:
+        with client() as store:
+            for number in range(3):
+                state = {"text": f"{number} " * 9000}
+                store.save("a", session_id="brief", execution_state=state, ttl_seconds=1e-6)
+            store.save("a", session_id="brief", execution_state={"n": 1})
+
+    def test_nothing_is_over_its_time_for_long_enough(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("sweep")
+        assert shown.code == 0
+        assert shown.out.splitlines() == [
+            "Removed 0 checkpoints and 0 pages of 0 B.",
+            "3 checkpoints more over their time, not for long enough: --grace SECONDS",
+        ]
+
+    def test_without_a_terminal_it_needs_yes(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("sweep", "--grace", "0")
+        assert (shown.code, shown.out) == (1, "")
+        assert "removing 3 checkpoints and 3 pages" in shown.err
+        assert "cannot be undone. Say so: --yes, or --dry-run." in shown.err
+        would = lastgood("sweep", "--grace", "0", "--dry-run").out
+        done = lastgood("sweep", "--grace", "0", "--yes").out
+        assert would.replace("Would remove", "Removed") == done
+        assert "and 0 pages" in lastgood("sweep", "--grace", "0", "--yes").out
+
+    def test_json(self, here: Path, lastgood: Run) -> None:
+        document = json.loads(lastgood("sweep", "brief", "--grace=0", "--yes", "--json").out)
+        assert (document["checkpoints"], document["threads"], document["skipped"]) == (3, 0, [])
+
+    def test_a_thread_that_is_not_there(self, here: Path, lastgood: Run) -> None:
+        assert lastgood("sweep", "none", "--yes").code == 3

@@ -113,6 +113,20 @@ class TestOnATerminal:
         assert code == 0
         assert "Deleted single with 2 checkpoints." in shown
 
+    def test_sweeping_asks(self, here: Path) -> None:
+        assert piped("sweep", "--yes", cwd=here).code == 0
+        with BlockingClient.sqlite(here / "lastgood.db") as client:
+            client.save("a", session_id="over", execution_state={"n": 1}, ttl_seconds=1e-6)
+        answers = (("\n", 1, "nothing was removed"), ("y\n", 0, "Removed 1 checkpoint"))
+        for answer, code, told in answers:
+            with on_terminal("sweep", "--grace", "0", cwd=here) as asked:
+                asked.until("Go on? [y/N] ")
+                assert "1 checkpoint (1 whole thread)" in asked.shown
+                asked.type(answer)
+                ended, shown = asked.end()
+            assert ended == code
+            assert told in shown
+
     @pytest.mark.slow
     def test_ctrl_c_at_the_question_deletes_nothing(self, here: Path) -> None:
         with on_terminal("delete", "single", cwd=here) as asked:

@@ -19,6 +19,7 @@ from lastgood.testing.faults.store import fingerprint, view, whole_log
 
 ROTATE = 8
 """A new store after so many kills, so that the last check does not cost more than the first."""
+IMAGE = bytes(range(256)) * 400
 NEAR = 3
 """So many states before each kill are read at once; all of them when the store is done with."""
 
@@ -39,9 +40,21 @@ def write_forever(url: str, writer: str, first: int, tell: Tell) -> None:
                 id, state = run.append("items", item, step_name=name), run.state
             else:
                 state = {"items": [item] * (number % 40), "by": name}
+                if number % 8 == 3:
+                    state["image"] = IMAGE
                 thread, agent = (run.session_id, "side") if number % 4 == 2 else ("shared", "all")
                 id = client.save(agent, session_id=thread, execution_state=state, step_name=name)
             tell(f"ACK {name} {id} {fingerprint(state)}")
+            if number % 64 == 16:
+                pass_by(client, writer)
+
+
+def pass_by(client: BlockingClient, writer: str) -> None:
+    """Save something that goes again, with pages that others find by their digest meanwhile."""
+    state = {"image": IMAGE}
+    brief = client.save(f"brief-{writer}", session_id="shared", execution_state=state)
+    client.expire(brief)
+    client.sweep("shared", grace_seconds=0)
 
 
 @dataclass

@@ -103,8 +103,8 @@ class CachedBackend(Wrapper):
         writes = await self.record.commit(intent)
         if writes.wiped is not None:
             await self._drop(writes.wiped.thread, for_good=True)
-        for thread in {row.thread for row in writes.removed}:
-            await self._drop(thread)
+        if (writes.removed or writes.swept) and writes.thread is not None:
+            await self._drop(writes.thread.thread)
         return writes
 
     async def forget(self, thread: int) -> bool:

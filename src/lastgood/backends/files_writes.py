@@ -26,7 +26,15 @@ from lastgood.commits import NOTHING, Brought, Taken, Writes
 from lastgood.errors import CheckpointIntegrityError, SerializationError, StorageError
 from lastgood.manifest import Part, Spot, part_digest
 from lastgood.pages import SLICE
-from lastgood.rows import CheckpointRow, ItemRow, ThreadRow, fields_of, sealed, unsealed
+from lastgood.rows import (
+    CheckpointRow,
+    ItemRow,
+    ThreadRow,
+    bereaved,
+    fields_of,
+    sealed,
+    unsealed,
+)
 
 Failpoint = Callable[[str], None]
 STREAMS = 24
@@ -87,10 +95,13 @@ class FileWriter(FileTables, MemoryWriter):
 
     # on the shelves: removal knows its files, not only its rows
 
-    def _remove(self, row: CheckpointRow) -> None:
-        for child in self.children(row):
-            self._put(child.orphaned(row))
-        self._set(self.shelves.checkpoints[row.thread], row.seq)
+    def _remove(self, gone: dict[bytes, CheckpointRow]) -> None:
+        for row in gone.values():
+            for child in self.children(row):
+                if child.id not in gone:
+                    self._put(bereaved(child, gone))
+        for row in gone.values():
+            self._set(self.shelves.checkpoints[row.thread], row.seq)
 
     def _wipe(self, tombstone: ThreadRow) -> None:
         key = tombstone.thread

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backends.memory_shelves import Shelves, StoredPart
 from lastgood.backends.memory_tables import MemoryTables
 from lastgood.backends.tables import met, taken
-from lastgood.commits import Brought, Taken, Writes
+from lastgood.commits import Brought, Loose, Taken, Writes
 from lastgood.manifest import Slot, Spot
 from lastgood.pages import SLICE
 from lastgood.rows import (
@@ -20,6 +21,7 @@ from lastgood.rows import (
     RunRow,
     TagRow,
     ThreadRow,
+    bereaved,
     pack_slots,
     sealed,
     unsealed,
@@ -73,8 +75,10 @@ class MemoryWriter(MemoryTables):
             writes = writes._replace(checkpoint=added.row, slots=added.slots)
         if writes.brought:
             writes = writes._replace(brought=tuple(map(self._add, writes.brought)))
-        for removed in writes.removed:
-            self._remove(removed)
+        if writes.removed:
+            self._remove({row.id: row for row in writes.removed})
+        if writes.thread is not None:
+            self._drop_parts(writes.thread.thread, writes.swept)
         return writes
 
     def _thread(self, writes: Writes, thread: ThreadRow) -> Writes:
@@ -131,13 +135,21 @@ class MemoryWriter(MemoryTables):
                 self._numbers[slot.stream] = number
         return slot._replace(stream=number)
 
-    def _remove(self, row: CheckpointRow) -> None:
-        for columns in list(self.shelves.checkpoints[row.thread].values()):
-            child = unsealed(CheckpointRow, columns)
-            if row.id in (child.parent, child.fallback):
-                self._put(child.orphaned(row))
-        self._set(self.shelves.checkpoints[row.thread], row.seq)
-        self._forget_id(row.id, row.thread)
+    def _remove(self, gone: dict[bytes, CheckpointRow]) -> None:
+        thread = next(iter(gone.values())).thread
+        for columns in list(self.shelves.checkpoints[thread].values()):
+            row = unsealed(CheckpointRow, columns)
+            if row.before in gone and row.id not in gone:
+                self._put(bereaved(row, gone))
+        for row in gone.values():
+            self._set(self.shelves.checkpoints[thread], row.seq)
+            self._forget_id(row.id, thread)
+
+    def _drop_parts(self, thread: int, swept: Sequence[Loose]) -> None:
+        for part in swept:
+            self._set(self.shelves.parts, part.spot)
+            if part.digest:
+                self._set(self.shelves.large, (thread, part.digest))
 
     def _forget_id(self, id: bytes, thread: int) -> None:
         places = {key: seq for key, seq in self.shelves.ids[id].items() if key != thread}

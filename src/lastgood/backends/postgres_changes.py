@@ -219,3 +219,16 @@ def _removals(steps: _Steps, change: Change) -> None:
             " WHERE x.thread = %s AND x.seq = ANY(%s)",
             [change.key, [row.seq for row in change.removed]],
         )
+    if change.swept:
+        spots = [list(each) for each in zip(*(part.spot for part in change.swept), strict=True)]
+        steps.add(
+            f"DELETE FROM {steps.at}.part x USING guard, unnest(%s::bigint[], %s::bigint[])"
+            " u(stream, number)"
+            " WHERE x.thread = %s AND x.stream = u.stream AND x.number = u.number",
+            [*spots, change.key],
+        )
+        steps.add(
+            f"DELETE FROM {steps.at}.large x USING guard"
+            " WHERE x.thread = %s AND x.digest = ANY(%s::bytea[])",
+            [change.key, [part.digest for part in change.swept if part.digest]],
+        )

@@ -209,6 +209,12 @@ def _removals(change: Change, thread: str) -> Iterator[Command]:
         links = [link(id, row.seq) for id in {row.parent, row.fallback} if id]
         if links:
             yield ("ZREM", f"{thread}:k", *links)
+    spots = [part_field(*part.spot) for part in change.swept]
+    yield from _grouped("HDEL", f"{thread}:p", spots, 1)
+    large = [part.digest for part in change.swept if part.digest]
+    yield from _grouped("HDEL", f"{thread}:d", large, 1)
+    if change.swept:
+        yield ("HINCRBY", thread, "B", -sum(part.size for part in change.swept))
     gone = {row.id for row in change.removed}
     for row in change.orphans:
         yield ("ZREM", f"{thread}:k", *(link(id, row.seq) for id in gone))

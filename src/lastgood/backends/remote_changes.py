@@ -8,15 +8,24 @@ numbers, which come from a supply that was reserved before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from lastgood.backends.queries import AskPlaces, Need, ThreadName
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.tables import taken
-from lastgood.commits import Brought, Found, Intent, Place, Taken, Writes
+from lastgood.commits import Brought, Found, Intent, Loose, Place, Taken, Writes
 from lastgood.manifest import Spot
 from lastgood.pages import SLICE
-from lastgood.rows import CheckpointRow, ItemRow, Row, ThreadRow, pack_slots, seal_of
+from lastgood.rows import (
+    CheckpointRow,
+    ItemRow,
+    Row,
+    ThreadRow,
+    bereaved,
+    pack_slots,
+    seal_of,
+)
 
 Kind = Literal["thread", "stream"]
 Supply = Callable[[Kind, int], list[int]]
@@ -68,6 +77,8 @@ class Change(NamedTuple):
     removed: tuple[CheckpointRow, ...] = ()
     orphans: tuple[CheckpointRow, ...] = ()
     """Rows that are there already, changed because what they followed is removed."""
+    swept: tuple[Loose, ...] = ()
+    """Parts to remove."""
     free: tuple[Place, ...] = ()
     """Where items are supposed not to be: if one is, the change is not carried out."""
     wiped: bool = False
@@ -148,6 +159,7 @@ def _made(
         streams=streams,
         parts=tuple(part for each in (*given, *writes.brought) for part in _placed(each)),
         removed=writes.removed,
+        swept=writes.swept,
         orphans=_orphans(tables, writes.removed),
     )
     return Decision(writes, found, change)
@@ -179,12 +191,8 @@ def _placed(given: Brought) -> Iterator[PlacedPart]:
 
 
 def _orphans(tables: RemoteTables, removed: tuple[CheckpointRow, ...]) -> tuple[CheckpointRow, ...]:
-    """The children of what is removed; one that loses two ancestors at once is changed twice."""
-    changed: dict[bytes, CheckpointRow] = {}
-    gone = {row.id for row in removed}
-    for row, children in zip(removed, tables.children(removed), strict=True):
-        for child in (*children, *changed.values()):
-            known = changed.get(child.id, child)
-            if row.id in (known.parent, known.fallback) and child.id not in gone:
-                changed[child.id] = known.orphaned(row)
-    return tuple(changed.values())
+    """The children of what is removed, as far as they stay."""
+    gone = {row.id: row for row in removed}
+    children = chain.from_iterable(tables.children(removed))
+    left = {child.id: child for child in children if child.id not in gone}
+    return tuple(bereaved(child, gone) for child in left.values())

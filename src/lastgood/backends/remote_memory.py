@@ -93,7 +93,7 @@ class Memory:
         assert change is not None
         known = self._threads.pop(change.place, None)
         thread, lane = writes.thread or found.thread, writes.lane or found.lane
-        if thread is None or change.removed or change.wiped:
+        if thread is None or change.removed or change.swept or change.wiped:
             return
         version = 1 if change.version is None else change.version + 1
         if known is None or not _same(known, change.version, found):

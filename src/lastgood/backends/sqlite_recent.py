@@ -73,7 +73,7 @@ class Recent:
 
     def note(self, writes: Writes, lane: LaneRow | None, stamp: object) -> None:
         """Take over what a commit is about to make true."""
-        plain = not writes.removed and writes.wiped is None
+        plain = not writes.removed and not writes.swept and writes.wiped is None
         if writes.checkpoint is None and (writes.lane is not None or writes.branches):
             plain = False  # a branch was moved in another way than by a save
         if not plain:

@@ -20,7 +20,7 @@ from lastgood.backends.sqlite_schema import (
 )
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.tables import Line, met, taken
-from lastgood.commits import Brought, Place, Scope, Taken, Writes
+from lastgood.commits import Brought, Loose, Place, Scope, Taken, Writes
 from lastgood.errors import StorageError
 from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
@@ -32,6 +32,7 @@ from lastgood.rows import (
     Row,
     TagRow,
     ThreadRow,
+    bereaved,
     pack_slots,
     sealed,
 )
@@ -64,6 +65,8 @@ _DELETE_TAG = "DELETE FROM lastgood_tag WHERE thread = ? AND name = ?"
 _DELETE_ITEM = "DELETE FROM lastgood_item WHERE thread = ? AND shelf = ? AND key = ?"
 _UPDATE_NEWEST = "UPDATE lastgood_meta SET value = ? WHERE name = 'newest'"
 SECOND = 1_000_000
+AT_ONCE = 500
+"""So many checkpoints are removed with one look for what follows them."""
 _INSERT = {
     cls: f"INSERT OR REPLACE INTO lastgood_{TABLES[cls]} ({', '.join(columns)})"
     f" VALUES ({', '.join('?' * len(columns))})"
@@ -128,18 +131,23 @@ class SqliteWriter(SqliteTables):
             if row is not None:
                 self._put(row)
         self._put_rows((*writes.items, *writes.rows))
-        for item in writes.dropped:
-            self.connection.execute(_DELETE_ITEM, (item.thread, *item.place))
-        if writes.untagged is not None:
-            self.connection.execute(_DELETE_TAG, writes.untagged[:2])
         if writes.checkpoint is not None:
             added = self._add(Brought(writes.checkpoint, writes.slots, writes.parts))
             writes = writes._replace(checkpoint=added.row, slots=added.slots)
         if writes.brought:
             writes = writes._replace(brought=tuple(map(self._add, writes.brought)))
-        for removed in writes.removed:
-            self._remove(removed)
+        self._take_away(writes)
         return writes
+
+    def _take_away(self, writes: Writes) -> None:
+        for item in writes.dropped:
+            self.connection.execute(_DELETE_ITEM, (item.thread, *item.place))
+        if writes.untagged is not None:
+            self.connection.execute(_DELETE_TAG, writes.untagged[:2])
+        for first in range(0, len(writes.removed), AT_ONCE):
+            self._remove(writes.removed[first : first + AT_ONCE])
+        if writes.thread is not None and writes.swept:
+            self._drop_parts(writes.thread.thread, writes.swept)
 
     def _put(self, row: Row) -> None:
         if isinstance(row, MoveRow | TagRow):
@@ -217,24 +225,31 @@ class SqliteWriter(SqliteTables):
                 "INSERT OR REPLACE INTO lastgood_large VALUES (?, ?, ?)", large
             )
 
-    def _remove(self, row: CheckpointRow) -> None:
-        low = row.thread << 32
+    def _remove(self, removed: Sequence[CheckpointRow]) -> None:
+        """The newest are removed first, so what they follow is there still."""
+        gone = {row.id: row for row in removed}
+        low, ids = removed[0].thread << 32, f"({', '.join('?' * len(gone))})"
         children = self.all(
             CheckpointRow,
-            f"{SELECT_CHECKPOINT} key BETWEEN ? AND ? AND (parent = ? OR fallback = ?)",
-            low,
-            low | LOW,
-            row.id,
-            row.id,
+            f"{SELECT_CHECKPOINT} key BETWEEN ? AND ? AND (parent IN {ids} OR fallback IN {ids})",
+            *(low, low | LOW, *gone, *gone),
         )
-        for child in children:
-            marked = child.orphaned(row)
-            self.connection.execute(
-                "UPDATE lastgood_checkpoint SET parent_gone = 1, fallback = ?, seal = ?"
-                " WHERE key = ?",
-                (marked.fallback, sealed(marked)[-1], low | child.seq),
-            )
-        self.connection.execute("DELETE FROM lastgood_checkpoint WHERE key = ?", (low | row.seq,))
+        marked = [bereaved(child, gone) for child in children if child.id not in gone]
+        self.connection.executemany(
+            "UPDATE lastgood_checkpoint SET parent_gone = 1, fallback = ?, seal = ? WHERE key = ?",
+            [(row.fallback, sealed(row)[-1], low | row.seq) for row in marked],
+        )
+        self.connection.executemany(
+            "DELETE FROM lastgood_checkpoint WHERE key = ?", [(low | row.seq,) for row in removed]
+        )
+
+    def _drop_parts(self, thread: int, swept: Sequence[Loose]) -> None:
+        keys = [(part.spot.stream << 32 | part.spot.number,) for part in swept]
+        self.connection.executemany("DELETE FROM lastgood_part WHERE key = ?", keys)
+        large = [(thread, part.digest) for part in swept if part.digest]
+        self.connection.executemany(
+            "DELETE FROM lastgood_large WHERE thread = ? AND digest = ?", large
+        )
 
     def _wipe(self, tombstone: ThreadRow) -> None:
         key = tombstone.thread

@@ -43,6 +43,7 @@ from lastgood.cli.moves import REWIND, SWITCH, UNDO
 from lastgood.cli.parsing import Parser
 from lastgood.cli.show import SHOW
 from lastgood.cli.store import store_options
+from lastgood.cli.sweep import SWEEP
 from lastgood.cli.tag import TAG
 from lastgood.cli.threads import THREADS
 from lastgood.cli.verify import VERIFY
@@ -65,6 +66,7 @@ COMMANDS: tuple[Command, ...] = (
     VERIFY,
     DOCTOR,
     DU,
+    SWEEP,
     DB,
     COMPLETION,
     DEMO,

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from lastgood import ThreadDeletedError
-from lastgood.alias_rules import SHELF, Alias, Known, Remove, SaveAs, Seen, read_alias
+from lastgood.alias_rules import SHELF, Alias, Known, SaveAs, read_alias
 from lastgood.client import Client
 from lastgood.commits import Place, Scope, Writes
 from lastgood.core import About
 from lastgood.ids import read_id, show_id
 from lastgood.item_rules import ItemDraft
+from lastgood.removal_rules import Remove, Seen
 from lastgood.rules import Save
 from lastgood.testing.cases import case
 from lastgood.testing.items_cases import keys, listed

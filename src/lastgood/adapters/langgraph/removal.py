@@ -15,15 +15,16 @@ from lastgood.adapters.langgraph import deltas
 from lastgood.adapters.langgraph.memory import Memory
 from lastgood.adapters.langgraph.reading import Reading, Row
 from lastgood.adapters.langgraph.shapes import PARENT, Write, is_ours, read_writes
-from lastgood.alias_rules import Alias, Remove, Seen
+from lastgood.alias_rules import Alias
 from lastgood.backend import ItemListing, Listing, Outline
 from lastgood.checkpoints import read_mapping
 from lastgood.commits import Place
 from lastgood.core import Core
 from lastgood.item_rules import ItemDraft
-from lastgood.removal_rules import Delete
+from lastgood.removal_rules import Delete, Link, Remove, Seen, fallen
 from lastgood.rows import BranchRow
 from lastgood.shelving import list_items
+from lastgood.thread_sweep import Rules, ThreadSweep
 
 DELTAS = "counters_since_delta_snapshot"
 THREADS = 200
@@ -88,7 +89,14 @@ class Removal:
             intent = await self._intent(thread, plan, notes)
             if (await self._core.backend.commit(intent)).answer:
                 self._memory.forget(thread)
+                await self._free(thread)
                 return
+
+    async def _free(self, thread: str) -> None:
+        """Remove the pages that only those needed which went."""
+        if not self._core.backend.copies:
+            async for _ in ThreadSweep(self._core, thread, Rules()).steps():
+                pass
 
     async def _planned(self, thread: str, choose: Doomed) -> Plan | None:
         outline = await self._core.backend.outline(self._core.tenant, thread)
@@ -228,15 +236,6 @@ def _all_but_newest(rows: Sequence[Row], outline: Outline) -> set[bytes]:
 
 def _branches(plan: Plan) -> tuple[BranchRow, ...]:
     """The branches whose heads go, at their nearest ancestors that are left."""
-    rows = {row.located.row.id: row.located.row for row in plan.rows}
-    moved = []
-    for branch, _ in plan.outline.branches:
-        head = rows.get(branch.head)
-        if head is None or head.id not in plan.doomed:
-            continue
-        before = head
-        while before.id in plan.doomed and before.before in rows:
-            before = rows[before.before]
-        left = before.id if before.id not in plan.doomed and before.lane == head.lane else b""
-        moved.append(branch._replace(head=left))
-    return tuple(moved)
+    rows = [row.located.row for row in plan.rows]
+    links = {row.id: Link(row.lane, row.before) for row in rows}
+    return fallen([branch for branch, _ in plan.outline.branches], links, plan.doomed)

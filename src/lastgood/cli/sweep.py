@@ -1,0 +1,118 @@
+"""`lastgood sweep`: free what nobody can read any more."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+
+from lastgood import BlockingClient, Swept
+from lastgood.cli import printing, targets
+from lastgood.cli.cleaning import clean
+from lastgood.cli.command import DONE, NO, Command, Refusal
+from lastgood.cli.printing import counted, size
+from lastgood.cli.store import json_option, opened
+from lastgood.cli.terminal import Terminal
+
+DAY = 86_400
+
+
+def run(options: Namespace) -> int:
+    """Tell what would go, ask, and sweep."""
+    with opened(options) as client:
+        thread = options.thread and targets.thread(client, options.thread)
+        if not options.yes and not options.dry_run:
+            _ask(_swept(client, thread, options, dry_run=True))
+        swept = _swept(client, thread, options, dry_run=options.dry_run)
+        if options.json:
+            printing.document(printing.plain(swept))
+        else:
+            _print(swept)
+    return NO if swept.skipped else DONE
+
+
+def _swept(
+    client: BlockingClient, thread: str | None, options: Namespace, *, dry_run: bool
+) -> Swept:
+    watched = Terminal.on(sys.stderr)
+    found = client.sweep(
+        thread, grace_seconds=options.grace, dry_run=dry_run, progress=_progress(watched)
+    )
+    if watched.live:
+        watched.redraw("")
+    return found
+
+
+def _progress(terminal: Terminal) -> Callable[[int], None] | None:
+    """A line that counts, where somebody is watching."""
+    if not terminal.live:
+        return None
+
+    def tell(looked: int) -> None:
+        terminal.redraw(counted(looked, "thread"))
+
+    return tell
+
+
+def _ask(planned: Swept) -> None:
+    """Nothing to remove needs no answer; without a terminal only --yes will do."""
+    if not planned.checkpoints and not planned.parts:
+        return
+    if not sys.stdin.isatty():
+        raise Refusal(
+            f"removing {_numbers(planned)} cannot be undone.", hint="Say so: --yes, or --dry-run."
+        )
+    printing.note(f"This removes {_numbers(planned)}, which nobody can read any more.")
+    print("It cannot be undone. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Refusal("nothing was removed.", exit_code=NO)
+
+
+def _numbers(swept: Swept) -> str:
+    whole = f" ({counted(swept.threads, 'whole thread')})" if swept.threads else ""
+    pages = f"{counted(swept.parts, 'page')} of {size(swept.bytes)}"
+    return f"{counted(swept.checkpoints, 'checkpoint')}{whole} and {pages}"
+
+
+def _print(swept: Swept) -> None:
+    terminal = Terminal.on(sys.stdout)
+    verb = "Would remove" if swept.dry_run else "Removed"
+    terminal.line(f"{verb} {_numbers(swept)}.", "bold")
+    if swept.waiting:
+        more = f"{counted(swept.waiting, 'checkpoint')} more over their time, not for long enough"
+        terminal.line(f"{more}: --grace SECONDS", "dim")
+    for each in swept.skipped:
+        terminal.line(clean(f"Left alone: {each}"), "red")
+
+
+def _options(parser: ArgumentParser) -> None:
+    parser.add_argument("thread", metavar="THREAD", nargs="?", help="default: the whole store")
+    parser.add_argument(
+        "--grace",
+        metavar="SECONDS",
+        type=float,
+        default=DAY,
+        help="how long a checkpoint must be over its time (default: a day)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    json_option(parser)
+
+
+SWEEP = Command(
+    name="sweep",
+    help="free what is over its time, and what nobody needs; asks first",
+    description="Remove checkpoints that are over their time, and pages that no checkpoint needs "
+    "any more. Nothing that can be read goes. It asks on a terminal, and needs --yes elsewhere.",
+    options=_options,
+    run=run,
+    epilog="""\
+The exit code is 1 if a thread was left alone because it is damaged. A SQLite file does not get
+smaller; what is saved next takes the place that is free.
+
+examples:
+  lastgood sweep --dry-run
+  lastgood sweep run-001 --grace 0 --yes --json
+
+with --json: {"checkpoints", "threads", "parts", "bytes", "waiting", "dry_run", "skipped"}""",
+)
