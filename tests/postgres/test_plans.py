@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.server("postgres"), pytest.mark.slow]
 TOPICS = (
     "alias_cases", "forks", "histories", "items_cases", "lines", "lists", "moves", "new_items",
     "operations", "refs_cases",
-    "removal", "run_cases", "searches", "verification", "watches", "sizes", "conflicts",
+    "removal", "run_cases", "searches", "sweeps", "verification", "watches", "sizes", "conflicts",
 )  # fmt: skip
 FEW = 10
 """So many cases of each topic make every statement there is."""
