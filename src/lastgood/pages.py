@@ -178,7 +178,7 @@ def common_prefix(base: Sequence[Chunk], body: bytes) -> tuple[int, int]:
     return offset, pages
 
 
-def spells(pieces: Iterable[bytes | None], base: Sequence[Chunk]) -> bool:
+def spells(pieces: Iterable[memoryview | None], base: Sequence[Chunk]) -> bool:
     """Whether pieces, one behind the other, give exactly the base; None is never the same."""
     chunks = iter(base)
     data, offset = b"", 0
@@ -186,14 +186,15 @@ def spells(pieces: Iterable[bytes | None], base: Sequence[Chunk]) -> bool:
         if piece is None:
             return False
         rest = piece
-        while rest:
-            if offset == len(data):
-                data, offset = next(chunks, _END).data, 0
+        while not data.startswith(rest, offset):  # most lie in one chunk
             room = len(data) - offset
-            if not room or not data.startswith(rest[:room], offset):
+            if len(rest) <= room or not data.endswith(rest[:room]):
                 return False
-            offset += min(room, len(rest))
             rest = rest[room:]
+            data, offset = next(chunks, _END).data, 0
+            if not data:
+                return False
+        offset += len(rest)
     return offset == len(data) and next(chunks, None) is None
 
 

@@ -23,6 +23,9 @@ from lastgood.tree import Fields, Leaf, Node, Sequence, moved, pages_in
 
 INLINE = 4096
 """A value whose encoding has at most this many bytes stays inline."""
+TOGETHER, MANY = 48 << 10, 1024
+"""To see whether it begins with its base, a list is packed in rows of about so many bytes, and of
+so many elements at most: few calls, and buffers that stay in the processor's cache."""
 FIELDS = 64
 """A mapping of at most so many keys is taken apart by key, a larger one is a sequence of items."""
 
@@ -155,7 +158,8 @@ def _longer(site: _Site, known: Sequence) -> Sequence | None:
     last = next(site.encoder.pack_rows(values[known.count - 1 : known.count]))
     if last is None or not known.chunks[-1].data.endswith(last):
         return None
-    if not pages.spells(site.encoder.pack_rows(values[: known.count]), known.chunks):
+    row = min(MANY, 1 + TOGETHER * known.count // known.own_size)
+    if not pages.spells(site.encoder.pack_rows(values[: known.count], row), known.chunks):
         return None
     return _with_tail(site, known, values[known.count :])
 

@@ -96,13 +96,13 @@ class Encoder:
             return None
         return packed
 
-    def pack_rows(self, values: list[object]) -> Iterator[bytes | None]:
+    def pack_rows(self, values: list[object], row: int = ROW) -> Iterator[memoryview | None]:
         """The bytes of the elements of a list, many at a time and not `exact`.
 
         None for those that cannot be packed so. For comparing; boundaries are not told.
         """
-        for start in range(0, len(values), ROW):
-            yield self._native.pack_row(values[start : start + ROW])
+        for start in range(0, len(values), row):
+            yield self._native.view_row(values[start : start + row])
 
     def inspect(
         self, positions: Sequence[int], content: Any, packed: Sequence[bytes], *, items: bool
