@@ -181,12 +181,18 @@ def _parts(steps: _Steps, change: Change) -> None:
             " SELECT %s::bigint, u FROM guard, unnest(%s::bigint[]) u",
             [change.key, list(change.streams)],
         )
-    if change.parts:
+    if len(change.parts) == 1:  # arrays take longer to send, and most saves have one part
+        steps.add(
+            f"INSERT INTO {steps.at}.part SELECT %s::bigint,"
+            " %s::bigint, %s::bigint, %s::bigint, %s::bytea, %s::bytea FROM guard",
+            [change.key, *change.parts[0]],
+        )
+    elif change.parts:
         steps.add(
             f"INSERT INTO {steps.at}.part"
             " SELECT %s::bigint, u.* FROM guard,"
             " unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[]) u",
-            [change.key, *_columns(change.parts, "stream number born digest data")],
+            [change.key, *map(list, zip(*change.parts, strict=True))],
         )
     large = list({part.digest: part for part in change.large}.values())
     if large:
