@@ -158,10 +158,11 @@ class Native:
     def _fronted(self, heads: list[Head], bodies: list[Any]) -> list[bytes]:
         """A call for each takes less time than one for all, in which the cuts had to be found."""
         packed = list(map(packb, bodies, repeat(self._hook), repeat(OPTIONS)))
-        if _hides(_suspects(bodies, packed)):
+        sizes = list(map(len, packed))
+        if _hides(_suspects(bodies, packed, max(sizes))):
             raise TypeError
         flat = packed * 2
-        flat[::2] = map(getitem, heads, map(len, packed))
+        flat[::2] = map(getitem, heads, sizes)
         flat[1::2] = packed
         return flat
 
@@ -174,7 +175,7 @@ class Native:
         """What natively packed values are made of, as far as packing can hide it."""
         if _TELLING.isdisjoint(map(type, values)):
             return PLAIN
-        types = _types_in(_suspects(values, packed))
+        types = _types_in(_suspects(values, packed, max(map(len, packed))))
         return Inspection(types.isdisjoint(_FOREIGN), not types.isdisjoint(_BINARY))
 
     def kind_of(self, value: object) -> Kind | None:
@@ -250,18 +251,18 @@ def _may_hide(data: bytes) -> bool:
     return 0xC4 in data or 0xC5 in data or (len(data) > 0xFFFF and 0xC6 in data)
 
 
-def _suspects(values: Sequence[object], packed: Sequence[bytes]) -> list[object]:
-    """The values for which `_may_hide`; small ones are looked at together first."""
+def _suspects(values: Sequence[object], packed: Sequence[bytes], longest: int) -> list[object]:
+    """The values for which `_may_hide`; if all are small, they are looked at together first."""
+    together, long = longest < _SMALL, longest > 0xFFFF
+    size = ROW if together else len(packed)
     found: list[object] = []
-    together = bool(packed) and len(packed[0]) < _SMALL
-    size = ROW if together else max(len(packed), 1)
     for start in range(0, len(packed), size):
         row = packed[start : start + size]
         if not together or _may_hide(b"".join(row)):
             found += [
                 value
                 for value, data in zip(values[start : start + size], row, strict=True)
-                if 0xC4 in data or 0xC5 in data or (len(data) > 0xFFFF and 0xC6 in data)
+                if 0xC4 in data or 0xC5 in data or (long and 0xC6 in data)
             ]
     return found
 
