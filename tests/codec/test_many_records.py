@@ -7,7 +7,7 @@ import pytest
 from codec_samples import Fixed, Frozen, Pair, Point, same
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from lastgood.codec import ROW, Codec, Registry, array_header, native
+from lastgood.codec import ROW, Codec, Registry, array_header, heads, native, records
 from lastgood.errors import SerializationError
 
 codec = Codec()
@@ -82,11 +82,57 @@ def test_a_look_alike_among_many_comes_back_as_what_it_was(part, place):
         assert same(codec.unpack_array(len(values), joined), values)
 
 
-def test_a_field_that_holds_the_bytes_between_records_is_kept():
-    mark = native._MARK_BYTES
-    values = [Point(1, mark), Point(2, mark + mark), Point(3, [b"x" + mark[:-1], mark[1:]])]
+def test_a_field_that_holds_the_bytes_of_a_record_is_kept():
+    record = codec.pack(Point(1, "a"))
+    values = [Point(1, record), Point(2, record + record), Point(3, [record[:9], record[9:]])]
     assert codec.pack(values) == one_by_one(values)
     assert codec.encoder().pack_each(values, ()) == [codec.pack(value) for value in values]
+    assert same(codec.unpack(codec.pack(values)), values)
+
+
+def test_records_of_all_sizes_have_the_bytes_they_have_alone():
+    sizes = [*range(heads._MAX_SIZES + 50), *range(0xFFF0 - 40, 0xFFF0 + 40)]
+    registry = Registry()
+    registry.register(Point, "p")  # short, so that the smallest are of a fixed length
+    known = Codec(registry)
+    values = [Point("", "x" * size) for size in sizes]
+    expected = [known.pack(value) for value in values]
+    for _ in range(2):
+        assert known.encoder().pack_each(values, ()) == expected
+        assert known.pack(values) == array_header(len(values)) + b"".join(expected)
+    assert known.unpack(known.pack(values)) == values
+
+
+@pytest.mark.parametrize(
+    "odd", [None, {"a": Point(1)}, (1,), bytearray(b"b"), Frozen("f"), Loose()]
+)
+@pytest.mark.parametrize("place", [1, native._BATCH - 1, native._BATCH, native._BATCH + ROW + 1])
+def test_something_else_late_among_many_records_is_kept(odd, place):
+    values: list = [Point(index) for index in range(native._BATCH + 3 * ROW)]
+    values[place] = odd
+    fresh = Codec(Registry())
+    for _ in range(2):
+        packed = fresh.encoder().pack_each(values, ())
+        assert same(fresh.unpack_array(len(values), b"".join(packed)), values)
+        assert same(fresh.unpack(fresh.pack(values)), values)
+
+
+def test_models_with_more_combinations_of_fields_than_are_remembered():
+    names = [f"n{number}" for number in range(3 * records._MAX_HEADS)]
+    models = [Loose.model_construct({"a", name}, a=1) for name in names] * 2
+    packed = codec.pack(models)
+    assert packed == one_by_one(models)
+    restored = codec.unpack(packed)
+    assert [model.model_fields_set for model in restored] == [{"a", name} for name in names] * 2
+
+
+def test_a_name_that_utf8_cannot_hold_is_kept_among_many():
+    models = [Loose.model_construct({"\ud800"}, a=index) for index in range(2 * ROW)]
+    models[1].__pydantic_extra__["later"] = 1
+    restored = codec.unpack(codec.pack(models))
+    assert restored[2].model_fields_set == {"\ud800"}
+    assert [model.model_extra for model in restored[:3]] == [{}, {"later": 1}, {}]
+    assert same(restored, models)
 
 
 def test_fields_set_extra_and_private_are_those_of_each_object():

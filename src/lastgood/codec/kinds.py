@@ -88,7 +88,7 @@ class Kind:
 
     `raw` bodies are bytes and stand in the ext as they are; all others are packed. With
     `headed` the body is `[extra, content]`, otherwise it is the content alone. Of a `whole`
-    one no part may be left out under the drop policy.
+    one no part may be left out under the drop policy. A record has a `plan` (`records.Plan`).
     """
 
     number: int
@@ -99,6 +99,7 @@ class Kind:
     raw: bool = False
     headed: bool = False
     whole: bool = False
+    plan: Any = None
 
 
 @dataclass(frozen=True, slots=True)

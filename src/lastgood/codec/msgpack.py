@@ -95,14 +95,6 @@ def ext(code: int, payload: bytes) -> bytes:
     return ext_header(code, len(payload)) + payload
 
 
-def packed_once(value: list[object]) -> ormsgpack.Fragment | list[object]:
-    """A list that is part of many values, ready to be copied into them; itself if it cannot be."""
-    try:
-        return ormsgpack.Fragment(ormsgpack.packb(value, option=OPTIONS))
-    except TypeError:
-        return value
-
-
 def skip(data: bytes, offset: int) -> int:
     """The offset just behind the value that begins at `offset`."""
     waiting = 1

@@ -11,19 +11,22 @@ say, which is data of the very process that wrote it and runs nothing.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Sequence
-from operator import add
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import add, getitem
 from typing import Any, NamedTuple
 
 import ormsgpack
 from ormsgpack import Ext, packb
 
 from lastgood.codec.containers import SETS
-from lastgood.codec.kinds import Kind, Number
-from lastgood.codec.msgpack import OPTIONS, array, array_header, deeper_than, ext_header
+from lastgood.codec.heads import Head
+from lastgood.codec.kinds import Kind
+from lastgood.codec.msgpack import OPTIONS, array, array_header, deeper_than
 from lastgood.codec.opaque import Opaque
+from lastgood.codec.records import Plan
 from lastgood.codec.registry import Registry
+from lastgood.codec.taking import NotTaken, take_each
 
 # Each level of ext restarts the native depth limit, so levels are counted: this many natively,
 # and at the checked one no payload deeper than the limit (the decoder checks at the same level).
@@ -34,28 +37,16 @@ _FOREIGN = frozenset({bytearray, memoryview, Ext, ormsgpack.Fragment})
 _BINARY = frozenset({bytes, bytearray, memoryview})
 _NATIVE = frozenset({list, dict})
 _TELLING = _FOREIGN | _BINARY | _NATIVE
-_MAX_HEADERS = 4096
 
 ROW = 32
 """Elements that are packed in one call where only their bytes matter; more bring nothing."""
 
-# Stands between records that are packed together. Of bytes that text does not hold, which makes
-# the search for it quick; random, so that it hardly ever occurs by chance.
-_MARK_BYTES = b"\xd8\x7f" + bytes(secrets.choice(range(0xFB, 0x100)) for _ in range(16))
-_MARK: Any = ormsgpack.Fragment(_MARK_BYTES)
-
-
-class _Headers(dict[int, bytes]):
-    """Size -> the ext header of a record of so many bytes."""
-
-    def __missing__(self, size: int) -> bytes:
-        if len(self) > _MAX_HEADERS:
-            self.clear()
-        header = self[size] = ext_header(Number.RECORD, size)
-        return header
-
-
-_RECORD_HEADERS = _Headers()
+# Records that are taken apart before the first of them is packed. Fewer take longer; with more,
+# more is done in vain when one of them must be walked.
+_BATCH = 1024
+# Packed values below this size are joined to look for a byte in many of them; above, copying them
+# takes longer than looking at each.
+_SMALL = 128
 
 
 class Inspection(NamedTuple):
@@ -80,91 +71,100 @@ class Native:
         self._registry = registry
         self._strict = strict_types
         self._kinds = registry.kinds(strict=strict_types)
-        self._takers = _Takers(self._kinds)
+        self._plans = _Plans(self._kinds)
         self._max_depth = max_depth
 
     def pack(self, value: object) -> bytes | None:
         """The bytes of a value, or None when it must be walked."""
         if type(value) in _FOREIGN:
             return None
-        if type(value) is list and len(value) > ROW:
-            return self._pack_long(value)
         try:
+            if type(value) is list and (len(value) > ROW or self._begins_with_record(value)):
+                return self._list(value)
             data = packb(value, default=self._hook, option=OPTIONS)
         except TypeError:
             self._check_interrupt()
             return None
         return None if _may_hide(data) and _hides([value]) else data
 
-    def _pack_long(self, values: list[object]) -> bytes | None:
-        """A list row by row: a single growing buffer of its size would be new memory each time."""
-        parts = [array_header(len(values))]
-        for start in range(0, len(values), ROW):
-            row = values[start : start + ROW]
-            data = self.pack_row(row)
-            if data is None or not _is_exact(row, data):
-                return None
-            parts.append(data)
-        return b"".join(parts)
-
     def pack_each(self, values: Sequence[object]) -> list[bytes] | None:
         """The bytes of each value, not yet `exact`, or None when one of them must be walked."""
-        if not self._begins_with_record(values):
-            return self._pack_singly(values)
-        found: list[bytes] = []
-        for start in range(0, len(values), ROW):
-            row = values[start : start + ROW]
-            flat = self._pack_records(row)
-            packed = map(add, flat[::2], flat[1::2]) if flat else self._pack_singly(row)
-            if packed is None:
-                return None
-            found += packed
+        try:
+            if not self._begins_with_record(values):
+                return self._singly(values)
+            found: list[bytes] = []
+            for start in range(0, len(values), _BATCH):
+                batch = values[start : start + _BATCH]
+                flat = self._records(batch)
+                found += map(add, flat[::2], flat[1::2]) if flat else self._singly(batch)
+        except TypeError:
+            self._check_interrupt()
+            return None
         return found
 
-    def _pack_singly(self, values: Sequence[object]) -> list[bytes] | None:
-        hook = self._hook
-        try:
-            return [packb(value, default=hook, option=OPTIONS) for value in values]
-        except TypeError:
-            self._check_interrupt()
-            return None
-
-    def pack_row(self, values: list[object]) -> bytes | None:
-        """The bytes of values one behind the other, not yet `exact`, or None as above."""
-        view = self.view_row(values)
-        return None if view is None else bytes(view)
-
     def view_row(self, values: list[object]) -> memoryview | None:
-        """The same, not copied.
-
-        One call for many small values takes three quarters of the time of one call for each.
-        """
-        if self._begins_with_record(values):
-            flat = self._pack_records(values)
-            if flat is not None:
-                return memoryview(b"".join(flat))
+        """The bytes of values one behind the other, not yet `exact`, or None as above."""
         try:
-            data = packb(values, default=self._hook, option=OPTIONS)
+            return self._view(values)
         except TypeError:
             self._check_interrupt()
             return None
+
+    def _list(self, values: list[object]) -> bytes:
+        """A list in parts: a single growing buffer of its size would be new memory each time."""
+        parts = [array_header(len(values))]
+        for start in range(0, len(values), _BATCH):
+            batch = values[start : start + _BATCH]
+            flat = self._records(batch) if self._begins_with_record(batch) else None
+            parts += flat or self._rows(batch)
+        return b"".join(parts)
+
+    def _rows(self, values: list[object]) -> list[bytes]:
+        found = []
+        for start in range(0, len(values), ROW):
+            row = values[start : start + ROW]
+            data = bytes(self._view(row))
+            if not _is_exact(row, data):
+                raise TypeError
+            found.append(data)
+        return found
+
+    def _view(self, values: list[object]) -> memoryview:
+        """One call for many small values takes three quarters of the time of one for each."""
+        flat = self._records(values) if self._begins_with_record(values) else None
+        if flat is not None:
+            return memoryview(b"".join(flat))
+        data = packb(values, self._hook, OPTIONS)
         return memoryview(data)[len(array_header(len(values))) :]
+
+    def _singly(self, values: Sequence[object]) -> list[bytes]:
+        hook = self._hook
+        return [packb(value, default=hook, option=OPTIONS) for value in values]
 
     def _begins_with_record(self, values: Sequence[object]) -> bool:
         kind = self._kinds.get(type(values[0])) if values else None
-        return kind is not None and kind.number == Number.RECORD and not self.level
+        return kind is not None and kind.plan is not None and not self.level
 
-    def _pack_records(self, row: Sequence[object]) -> list[bytes] | None:
-        """The header and payload of each in turn; None unless all are records, and exact."""
-        takers = self._takers
+    def _records(self, values: Sequence[object]) -> list[bytes] | None:
+        """The front and the fields of each in turn, exact; None unless all are records."""
         self.level = 1
         try:
-            return _flat([takers[type(value)](value) for value in row], self._hook)
-        except Exception:
-            self._check_interrupt()
+            return self._fronted(*take_each(values, self._plans))
+        except NotTaken:
             return None
         finally:
             self.level = 0
+
+    def _fronted(self, heads: list[Head], bodies: list[Any]) -> list[bytes]:
+        """A call for each takes less time than one for all, in which the cuts had to be found."""
+        packed = list(map(packb, bodies, repeat(self._hook), repeat(OPTIONS)))
+        sizes = list(map(len, packed))
+        if _hides(_suspects(bodies, packed, max(sizes))):
+            raise TypeError
+        flat = packed * 2
+        flat[::2] = map(getitem, heads, sizes)
+        flat[1::2] = packed
+        return flat
 
     def _check_interrupt(self) -> None:
         """`packb` turns whatever its hook raises into a TypeError, a Ctrl-C too."""
@@ -175,8 +175,7 @@ class Native:
         """What natively packed values are made of, as far as packing can hide it."""
         if _TELLING.isdisjoint(map(type, values)):
             return PLAIN
-        suspects = [value for value, data in zip(values, packed, strict=True) if _may_hide(data)]
-        types = _types_in(suspects)
+        types = _types_in(_suspects(values, packed, max(map(len, packed))))
         return Inspection(types.isdisjoint(_FOREIGN), not types.isdisjoint(_BINARY))
 
     def kind_of(self, value: object) -> Kind | None:
@@ -214,53 +213,37 @@ class Native:
     def _payload(self, kind: Kind, body: Any) -> bytes:
         if self.level > _FREE_LEVELS:
             raise RecursionError
+        lead = b""
+        if kind.plan is not None:
+            head, body = body
+            if type(head) is Head:
+                lead = head.lead
+            else:
+                body = [head, body]
         if kind.number in SETS:
-            parts = [packb(item, default=self._hook, option=OPTIONS) for item in body]
-            payload = array(sorted(parts))
+            payload = array(sorted(self._singly(body)))
         else:
-            payload = packb(body, default=self._hook, option=OPTIONS)
-        if _may_hide(payload) and _hides_in(body, headed=kind.headed):
+            payload = packb(body, self._hook, OPTIONS)
+        if _may_hide(payload) and _hides([body]):
             raise TypeError
+        payload = lead + payload
         if self.level == CHECKED_LEVEL and deeper_than(payload, self._max_depth):
             raise RecursionError
         return payload
 
 
-class _Takers(dict[type, Callable[[Any], Any]]):
+class _Plans(dict[type, Plan]):
     """Class -> how its records are taken apart; KeyError for a class not (yet) known as such."""
 
     def __init__(self, kinds: dict[type, Kind]) -> None:
         self._kinds = kinds
 
-    def __missing__(self, cls: type) -> Callable[[Any], Any]:
-        kind = self._kinds[cls]
-        if kind.number != Number.RECORD:
+    def __missing__(self, cls: type) -> Plan:
+        plan: Plan | None = self._kinds[cls].plan
+        if plan is None:
             raise KeyError(cls)
-        self[cls] = kind.take
-        return kind.take
-
-
-def _flat(bodies: list[Any], hook: Callable[[Any], Ext]) -> list[bytes]:
-    """The header and payload of each record in turn, from one native call for all of them.
-
-    A call for each would take longer. So a mark stands in front of each body, and the bytes are
-    cut there. Its first byte occurs in it only once, so nothing can be found that overlaps it;
-    and if it should occur elsewhere, there are too many parts.
-    """
-    flat = [_MARK] * (2 * len(bodies))
-    flat[1::2] = bodies
-    data = packb(flat, hook, OPTIONS)
-    payloads = data.split(_MARK_BYTES)[1:]
-    if len(payloads) != len(bodies):
-        raise TypeError
-    if _may_hide(data):
-        pairs = zip(payloads, bodies, strict=True)
-        suspects = [body for payload, body in pairs if _may_hide(payload)]
-        if any(_hides_in(body, headed=True) for body in suspects):
-            raise TypeError
-    flat[::2] = map(_RECORD_HEADERS.__getitem__, map(len, payloads))
-    flat[1::2] = payloads
-    return flat
+        self[cls] = plan
+        return plan
 
 
 def _may_hide(data: bytes) -> bool:
@@ -268,10 +251,20 @@ def _may_hide(data: bytes) -> bool:
     return 0xC4 in data or 0xC5 in data or (len(data) > 0xFFFF and 0xC6 in data)
 
 
-def _hides_in(body: Any, *, headed: bool) -> bool:
-    """The same for the body of a kind; a head that was packed once is none of the user's."""
-    ready = headed and type(body[0]) is ormsgpack.Fragment
-    return _hides(body[1:] if ready else [body])
+def _suspects(values: Sequence[object], packed: Sequence[bytes], longest: int) -> list[object]:
+    """The values for which `_may_hide`; if all are small, they are looked at together first."""
+    together, long = longest < _SMALL, longest > 0xFFFF
+    size = ROW if together else len(packed)
+    found: list[object] = []
+    for start in range(0, len(packed), size):
+        row = packed[start : start + size]
+        if not together or _may_hide(b"".join(row)):
+            found += [
+                value
+                for value, data in zip(values[start : start + size], row, strict=True)
+                if 0xC4 in data or 0xC5 in data or (long and 0xC6 in data)
+            ]
+    return found
 
 
 def _is_exact(values: Sequence[object], data: bytes) -> bool:

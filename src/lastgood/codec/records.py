@@ -23,9 +23,9 @@ from types import MemberDescriptorType
 from typing import Any, Protocol, cast
 
 from lastgood.codec.containers import FACTORIES
+from lastgood.codec.heads import Head, shared_head
 from lastgood.codec.kinds import Refused
 from lastgood.codec.labels import ancestry, attribute, namespace
-from lastgood.codec.msgpack import packed_once
 
 Fields = dict[str, object]
 
@@ -35,22 +35,32 @@ _set_class = cast(Any, object.__dict__["__class__"]).__set__
 _BUILTIN_FACTORIES = frozenset(factory for factory in FACTORIES.values() if factory)
 _MUTABLE = (list, dict, set)
 
-_Head = tuple[frozenset[str], object]
-_Heads = dict[int, _Head]
-"""Number of fields set -> the names last seen with so many, and their head; -1: all of them."""
+Taken = tuple[object, object]
+Known = tuple[object, type | None, object]
+"""The names of the fields set, the type of the extra, and the head of models that have them."""
+
+Shared = dict[int, Known]
+"""Number of fields set, or `FULL` -> what was last seen with so many."""
+
+FULL = -1
+UNKNOWN: Known = (None, None, None)
+_NO_EXTRA = (type(None), dict)
+# A class has few combinations of fields that are set, unless they come from elsewhere.
+_MAX_HEADS = 64
 
 
 class Plan(Protocol):
     """How the objects of one class are opened and closed.
 
-    `take` gives `[head, fields]`, where the head is the label followed by sections that are
-    no fields: a list, or one that is `packed_once`. `whole` says that an object without one of
-    its fields cannot exist.
+    `take` gives `(head, fields)`, where the head is the label followed by sections that are
+    no fields: a list, or a `Head` that many share. `whole` says that an object without one of
+    its fields cannot exist. `shared` is there for `taking.take_each`.
     """
 
     whole: bool
+    shared: Shared | None
 
-    def take(self, value: Any) -> object: ...
+    def take(self, value: Any) -> Taken: ...
 
     def make(self, head: list[Any], fields: Fields) -> object: ...
 
@@ -63,11 +73,12 @@ class StatePlan:
     """
 
     whole = False
+    shared: Shared | None = None
 
     def __init__(self, cls: type, label: str) -> None:
         _new(cls)  # TypeError here, and not in the middle of a restore
         self._cls = cls
-        self._head = packed_once([label])
+        self._head = shared_head([label])
         self._slots = dict(slots_of(cls))
         self._has_dict = cls.__dictoffset__ != 0
         self._cached = cached_names(cls)
@@ -75,11 +86,11 @@ class StatePlan:
         self._probe = _probe(self._defaults)
         self._bare = self._has_dict and not self._slots and not self._cached
 
-    def take(self, value: Any) -> object:
+    def take(self, value: Any) -> Taken:
         if self._bare:
-            return [self._head, value.__dict__]
+            return self._head, value.__dict__
         state = {name: item for name, item in self._state(value) if name not in self._cached}
-        return [self._head, state]
+        return self._head, state
 
     def _state(self, value: Any) -> Iterator[tuple[str, object]]:
         for name, slot in self._slots.items():
@@ -128,16 +139,18 @@ class PydanticPlan:
         slots = dict(slots_of(cls))
         self._cls = cls
         self._label = label
-        self._closed = _heads([label])
-        self._open = _heads([label, None, {}, None])
+        self._heads: dict[tuple[int, frozenset[str], type], Head | list[object]] = {}
+        self._last: Shared = {}
         self._cached = cached_names(cls)
+        own = self._cached or attribute(cls, "__private_attributes__")
+        self.shared = None if own else self._last
         self._defaults = _pydantic_defaults(attribute(cls, "__pydantic_fields__") or {})
         self._probe = _probe(self._defaults)
         self._set_fields_set = slots["__pydantic_fields_set__"].__set__
         self._set_extra = slots["__pydantic_extra__"].__set__
         self._set_private = slots["__pydantic_private__"].__set__
 
-    def take(self, value: Any) -> object:
+    def take(self, value: Any) -> Taken:
         state = value.__dict__
         if self._cached:
             state = {name: item for name, item in state.items() if name not in self._cached}
@@ -145,21 +158,33 @@ class PydanticPlan:
         extra = value.__pydantic_extra__
         private = value.__pydantic_private__
         count = len(names)
-        full = count == len(state) and names == state.keys()
-        if private is not None or (extra is not None and (extra or type(extra) is not dict)):
-            return [[self._label, None if full else sorted(names), extra, private], state]
-        heads = self._closed if extra is None else self._open
-        if full:
-            return [heads[-1][1], state]
-        known = heads.get(count)
-        if known is None or known[0] != names:
-            known = self._remember(heads, names, extra)
-        return [known[1], state]
+        if count == len(state) and names == state.keys():
+            count = FULL
+        if private is not None or extra or type(extra) not in _NO_EXTRA:
+            return [self._label, None if count == FULL else sorted(names), extra, private], state
+        known = self._last.get(count, UNKNOWN)
+        if known[0] != names or type(extra) is not known[1]:
+            known = self._remember(count, names, extra)
+        return known[2], state
 
-    def _remember(self, heads: _Heads, names: set[str], extra: object) -> _Head:
-        head = packed_once([self._label, sorted(names), extra, None])
-        heads[len(names)] = known = frozenset(names), head
+    def _remember(self, count: int, names: set[str], extra: object) -> Known:
+        key = (count, frozenset(names), type(extra))
+        head = self._heads.get(key)
+        if head is None:
+            head = self._made_head(count, names, extra)
+            if len(self._heads) >= _MAX_HEADS:
+                self._heads.clear()
+            self._heads[key] = head
+        known = (*key[1:], head)
+        if type(head) is Head:
+            self._last[count] = known
         return known
+
+    def _made_head(self, count: int, names: set[str], extra: object) -> Head | list[object]:
+        if count == FULL and extra is None:
+            return shared_head([self._label])
+        listed = None if count == FULL else sorted(names)
+        return shared_head([self._label, listed, None if extra is None else {}, None])
 
     def make(self, head: list[Any], fields: Fields) -> object:
         _, names, extra, private = head if len(head) == 4 else (None, None, None, None)
@@ -184,17 +209,18 @@ class StructPlan:
     """
 
     whole = False
+    shared: Shared | None = None
 
     def __init__(self, cls: type, label: str) -> None:
         self._cls = cls
-        self._head = packed_once([label])
+        self._head = shared_head([label])
         self._names: tuple[str, ...] = type.__getattribute__(cls, "__struct_fields__")
         self._slots = dict(slots_of(cls))
         self._defaults = _struct_defaults(cls, self._names)
         self._blank = _silenced(cls) if attribute(cls, "__post_init__") else cls
 
-    def take(self, value: Any) -> object:
-        return [self._head, {name: self._slots[name].__get__(value) for name in self._names}]
+    def take(self, value: Any) -> Taken:
+        return self._head, {name: self._slots[name].__get__(value) for name in self._names}
 
     def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
         if fields.keys() - set(self._names):
@@ -213,17 +239,18 @@ class NamedTuplePlan:
     """A NamedTuple, which cannot exist without one of its fields."""
 
     whole = True
+    shared: Shared | None = None
 
     def __init__(self, cls: type, label: str) -> None:
         self._cls: Any = cls
-        self._head = packed_once([label])
+        self._head = shared_head([label])
         self._names: tuple[str, ...] = attribute(cls, "_fields")
         self._defaults: Mapping[str, object] = attribute(cls, "_field_defaults") or {}
 
-    def take(self, value: Any) -> object:
+    def take(self, value: Any) -> Taken:
         if getattr(value, "__dict__", None):
             raise Refused("a NamedTuple with attributes beside its fields cannot be stored")
-        return [self._head, dict(zip(self._names, value, strict=True))]
+        return self._head, dict(zip(self._names, value, strict=True))
 
     def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
         if fields.keys() - set(self._names):
@@ -309,10 +336,6 @@ def _silenced(cls: type) -> type:
     defstruct = cast(Any, namespace(sys.modules["msgspec"])["defstruct"])
     quiet = {"__post_init__": lambda self: None}  # noqa: ARG005
     return cast(type, defstruct(cls.__name__, [], bases=(cls,), namespace=quiet))
-
-
-def _heads(full: list[object]) -> _Heads:
-    return {-1: (frozenset(), packed_once(full))}
 
 
 def _probe(names: Iterable[str]) -> Callable[[Fields], object]:

@@ -117,7 +117,7 @@ class Registry:
             plan = plan_for(cls, label)
             if plan is None:
                 return None
-            kind = _record(plan.take, _made_elsewhere, whole=plan.whole)
+            kind = _record(plan.take, _made_elsewhere, whole=plan.whole, plan=plan)
         if entry is None and not _is_data(find(label)):
             raise Refused(
                 f"{label} cannot be found again by its name; "

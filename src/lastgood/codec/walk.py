@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
-from ormsgpack import Fragment, packb
-
 from lastgood.codec import refusal
 from lastgood.codec.atoms import SURROGATES
 from lastgood.codec.containers import SETS
+from lastgood.codec.heads import Head
 from lastgood.codec.kinds import Family, Kind, Number, Refused, paired
 from lastgood.codec.msgpack import array, array_header, ext, map_header
 from lastgood.codec.native import Native
@@ -150,8 +149,8 @@ class Walker:
 
     def extra(self, extra: Any, path: Steps) -> Walk:
         """The head of a body; the sections of a record in it are maps of names like its fields."""
-        if type(extra) is Fragment:
-            return packb(extra)
+        if type(extra) is Head:
+            return extra.packed
         if type(extra) is not list:
             return self._quick(extra) or (yield extra, path)
         parts = []
