@@ -1,8 +1,8 @@
 """Group commit without waiting: one queue, one mutex.
 
 Whoever holds the mutex, a blocking caller in its own thread or the worker of the async ones,
-drains what has queued meanwhile and commits it together; nobody waits for a batch to fill. Knows
-nothing of what a commit is.
+drains what has queued meanwhile and commits it together; what queues while it is being carried out
+may join. Nobody waits for a batch to fill. Knows nothing of what a commit is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Ticket(Wait):
 
 
 class Group:
-    """The queue in front of one writer. `execute` settles every ticket of a batch."""
+    """The queue in front of one writer.
+
+    `execute` settles every ticket of a batch, and of those that it let `join` the batch.
+    """
 
     def __init__(self, execute: Callable[[list[Ticket]], None]) -> None:
         self.mutex = Turnstile()
@@ -83,14 +86,20 @@ class Group:
         """Commit what is queued, and tell how much it was. The caller holds the mutex."""
         batch: list[Ticket] = []
         try:
-            while self._queue and len(batch) < BATCH:
-                batch.append(self._queue.popleft())
+            self.join(batch)
             self._execute(batch)
         finally:
             for ticket in batch:
                 if not ticket.done:
                     ticket.fail(_interrupted())
         return len(batch)
+
+    def join(self, batch: list[Ticket]) -> bool:
+        """Take into a batch what has queued by now, and tell whether anything has."""
+        known = len(batch)
+        while self._queue and len(batch) < BATCH:
+            batch.append(self._queue.popleft())
+        return len(batch) > known
 
 
 def _interrupted() -> StorageError:
