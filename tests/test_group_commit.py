@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from lastgood import BlockingClient, CheckpointConflictError
+from lastgood.backends import group
 from lastgood.backends.sqlite import SqliteBackend
+from lastgood.driver import run_blocking
+from lastgood.item_rules import ChangeItems, ChangeItemsBeside, ItemDraft
 
 
 class Meeting:
@@ -93,3 +96,50 @@ def test_when_a_shared_transaction_fails_each_is_run_alone(meeting: Meeting) -> 
     assert meeting.errors == []
     assert meeting.points.count("before-commit") == 3
     assert meeting.threads() == {"before", "first", "second"}
+
+
+class TestGivingWay:
+    """Of those that mostly come with another one: as long as that is so, and nobody else."""
+
+    @pytest.fixture
+    def pauses(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        found: list[float] = []
+        monkeypatch.setattr(group, "time", _Clock(found))
+        return found
+
+    def put(self, meeting: Meeting, key: str, kind: type[ChangeItems] = ChangeItemsBeside) -> None:
+        draft = ItemDraft("shelf", key.encode(), b"value")
+        tenant = meeting.client._core.tenant
+        run_blocking(meeting.backend.commit(kind(tenant, "before", puts=(draft,))))
+
+    def in_company(self, meeting: Meeting) -> None:
+        meeting.play(lambda: self.put(meeting, "first"), lambda: meeting.save("second"))
+
+    def test_one_that_comes_alone_does_not(self, meeting: Meeting, pauses: list[float]) -> None:
+        self.put(meeting, "first")
+        self.put(meeting, "second")
+        assert pauses == []
+
+    def test_one_after_another_that_had_company_does_once(
+        self, meeting: Meeting, pauses: list[float]
+    ) -> None:
+        self.in_company(meeting)
+        self.put(meeting, "third")
+        assert pauses == [group.MOMENT]
+        self.put(meeting, "fourth")
+        assert pauses == [group.MOMENT], "the third one came alone"
+
+    def test_what_somebody_waits_for_never_does(
+        self, meeting: Meeting, pauses: list[float]
+    ) -> None:
+        self.in_company(meeting)
+        meeting.save("third")
+        self.put(meeting, "fourth", ChangeItems)
+        assert pauses == []
+
+
+class _Clock:
+    """In the place of the module `time`."""
+
+    def __init__(self, pauses: list[float]) -> None:
+        self.sleep = pauses.append
