@@ -210,3 +210,9 @@ class Repeatable:
 
     def again(self) -> Self:
         return self
+
+
+class Accompanied:
+    """Mixed into an intent that mostly comes with another one, and that nobody waits for alone."""
+
+    __slots__ = ()

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
-from lastgood.commits import NOTHING, Found, Place, Repeatable, Scope, Taken, Writes
+from lastgood.commits import NOTHING, Accompanied, Found, Place, Repeatable, Scope, Taken, Writes
 from lastgood.rows import ItemRow, ThreadRow
 from lastgood.rules import Save
 from lastgood.thread_rules import check_holder, opened
@@ -170,6 +170,11 @@ class ChangeItems(Repeatable):
     def _is_done(self, values: Mapping[Place, bytes]) -> bool:
         put = all(values.get(draft.place) == draft.value for draft in self.puts)
         return put and not any(place in values for place in self.drops)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeItemsBeside(ChangeItems, Accompanied):
+    """The same while another thread is about to save a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,13 @@ def test_a_value_has_the_same_bytes_alone_and_next_to_one_that_needs_the_walk(va
     assert codec.encoder().pack_each([value, {1: 1}], ())[0] == alone
 
 
+@every_sample
+def test_parts_have_the_same_bytes_together_and_each_alone(value):
+    alone, odd = codec.pack(value), {1: "an odd key"}
+    assert codec.pack_parts((value, "text"), "parts") == b"\x92" + alone + codec.pack("text")
+    assert codec.pack_parts((odd, value), "parts") == b"\x92" + codec.pack(odd) + alone
+
+
 def test_no_code_of_a_class_runs_while_its_objects_are_rebuilt():
     packed = codec.pack(list(SAMPLES.values()))
     calls.clear()

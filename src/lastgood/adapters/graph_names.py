@@ -6,6 +6,7 @@ no two tuples of names are spelled alike.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
@@ -64,8 +65,12 @@ def _text(name: str) -> bytes:
     return name.encode("utf-8", "surrogatepass").replace(b"\x00", b"\x00\xff") + b"\x00\x00"
 
 
+@lru_cache(maxsize=1024)
 def _id(name: str) -> bytes:
-    """Sixteen bytes for a UUID in its usual spelling, the text itself for any other id."""
+    """Sixteen bytes for a UUID in its usual spelling, the text itself for any other id.
+
+    Each comes several times: as the parent and as the checkpoint itself, and with every write.
+    """
     try:
         found = UUID(name)
     except ValueError:

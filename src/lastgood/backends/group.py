@@ -1,23 +1,27 @@
 """Group commit without waiting: one queue, one mutex.
 
 Whoever holds the mutex, a blocking caller in its own thread or the worker of the async ones,
-drains what has queued meanwhile and commits it together; nobody waits for a batch to fill. Knows
-nothing of what a commit is.
+drains what has queued meanwhile and commits it together; what queues while it is being carried out
+may join. Nobody waits for a batch to fill, but one that says so of itself gives way to the other
+threads, as long as that brings it company. Knows nothing else of what a commit is.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from lastgood.commits import Intent, Writes
+from lastgood.commits import Accompanied, Intent, Writes
 from lastgood.driver import Turnstile, Wait
 from lastgood.errors import StorageError
 
 BATCH = 256
 """At most so many operations share a transaction: one bad disk block must not hurt thousands."""
+MOMENT = 0.00002
+"""Seconds asked for to let another thread have the interpreter; less than a tenth of a sync."""
 
 
 class Ticket(Wait):
@@ -34,6 +38,7 @@ class Ticket(Wait):
         if self.done:
             return  # with the batch of another
         try:
+            self._group.give_way(self)
             self._group.mutex.run(self._until_done)
         except BaseException:
             self._group.withdraw(self)
@@ -59,13 +64,18 @@ class Ticket(Wait):
 
 
 class Group:
-    """The queue in front of one writer. `execute` settles every ticket of a batch."""
+    """The queue in front of one writer.
+
+    `execute` settles every ticket of a batch, and of those that it let `join` the batch.
+    """
 
     def __init__(self, execute: Callable[[list[Ticket]], None]) -> None:
         self.mutex = Turnstile()
         self._pid = os.getpid()
         self._queue: deque[Ticket] = deque()
         self._execute = execute
+        self._in_company = False
+        """Whether the last one that may have company had some, or had it come too late."""
 
     def submit(self, intent: Intent) -> Ticket:
         ticket = Ticket(self, intent)
@@ -79,18 +89,35 @@ class Group:
         with suppress(ValueError):
             self._queue.remove(ticket)
 
+    def give_way(self, ticket: Ticket) -> None:
+        """Let the threads run first that are ready, where one of them is likely to join.
+
+        A thread that lets go of the interpreter for less than it takes another one to wake up has
+        it back at once. So the other would get it at our sync, and then make one of its own.
+        """
+        if self._in_company and isinstance(ticket.intent, Accompanied) and len(self._queue) == 1:
+            time.sleep(MOMENT)
+
     def drain(self) -> int:
         """Commit what is queued, and tell how much it was. The caller holds the mutex."""
         batch: list[Ticket] = []
         try:
-            while self._queue and len(batch) < BATCH:
-                batch.append(self._queue.popleft())
+            self.join(batch)
             self._execute(batch)
         finally:
             for ticket in batch:
                 if not ticket.done:
                     ticket.fail(_interrupted())
+        if any(isinstance(ticket.intent, Accompanied) for ticket in batch):
+            self._in_company = len(batch) > 1 or bool(self._queue)
         return len(batch)
+
+    def join(self, batch: list[Ticket]) -> bool:
+        """Take into a batch what has queued by now, and tell whether anything has."""
+        known = len(batch)
+        while self._queue and len(batch) < BATCH:
+            batch.append(self._queue.popleft())
+        return len(batch) > known
 
 
 def _interrupted() -> StorageError:

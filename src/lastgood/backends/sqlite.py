@@ -173,39 +173,43 @@ class SqliteBackend(Backend, forking.Forkable):
     # committing; everything below runs under the group's mutex
 
     def _execute(self, batch: list[Ticket]) -> None:
-        if len(batch) == 1:
-            self._alone(batch[0])
-            return
         try:
-            outcomes = self._together(batch)
-        except Exception:
-            self._connections_reset()
-            for ticket in batch:
-                ticket.intent = ticket.intent.again()
-                self._alone(ticket)
+            with self._translating():
+                outcomes = self._committed(lambda connection: self._carry_out(connection, batch))
+        except Exception as error:
+            self._failed(batch, error)
             return
         for ticket, outcome in zip(batch, outcomes, strict=True):
             _settle(ticket, outcome)
 
+    def _carry_out(self, connection: Any, batch: list[Ticket]) -> list[Writes | Exception]:
+        """One transaction for all, and for those that come while it is open.
+
+        An operation that is refused has written nothing.
+        """
+        outcomes: list[Writes | Exception] = []
+        while len(outcomes) < len(batch) or self._group.join(batch):
+            outcomes.append(self._tried(connection, batch[len(outcomes)]))
+        return outcomes
+
+    def _failed(self, batch: list[Ticket], error: Exception) -> None:
+        if len(batch) > 1 or isinstance(error, StorageError):
+            self._connections_reset()
+        if len(batch) == 1:
+            batch[0].fail(error)
+            return
+        for ticket in batch:
+            ticket.intent = ticket.intent.again()
+            self._alone(ticket)
+
     def _alone(self, ticket: Ticket) -> None:
         try:
             with self._translating():
-                ticket.succeed(self._transaction(ticket.intent))
+                outcome = self._committed(lambda connection: self._tried(connection, ticket))
         except Exception as error:
-            if isinstance(error, StorageError):
-                self._connections_reset()
-            ticket.fail(error)
-
-    def _transaction(self, intent: Intent) -> Writes:
-        return self._committed(lambda connection: self._carry_out(connection, intent))
-
-    def _carry_out(self, connection: Any, intent: Intent) -> Writes:
-        rows = SqliteWriter(connection, self.now(), self._recent)
-        return self._write(rows, decided(rows, intent))
-
-    def _together(self, batch: list[Ticket]) -> list[Writes | Exception]:
-        """One transaction for all; an operation that is refused has written nothing."""
-        return self._committed(lambda connection: [self._tried(connection, t) for t in batch])
+            self._failed([ticket], error)
+        else:
+            _settle(ticket, outcome)
 
     def _tried(self, connection: Any, ticket: Ticket) -> Writes | Exception:
         rows = SqliteWriter(connection, self.now(), self._recent)

@@ -63,6 +63,9 @@ class Codec:
         Raises `SerializationError` also under the drop policy, for a value that is lost whole.
         """
         encoder = self.encoder(root)
+        whole = encoder.pack_at_once(list(values))
+        if whole is not None:
+            return whole
         return array_header(len(values)) + b"".join(_kept(encoder, each, root) for each in values)
 
     def unpack(self, data: bytes) -> object:

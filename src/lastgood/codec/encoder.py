@@ -69,6 +69,10 @@ class Encoder:
             self._walker.lose(error, value)
             return DROPPED
 
+    def pack_at_once(self, value: object) -> bytes | None:
+        """The bytes of a value from one native call, or None if it must be walked."""
+        return self._native.pack(value)
+
     def pack_each(
         self, values: Sequence[object], path: Steps, *, exact: bool = True
     ) -> list[bytes]:

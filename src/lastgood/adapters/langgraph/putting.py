@@ -23,7 +23,7 @@ from lastgood.codec import Dropped
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.errors import SerializationError
-from lastgood.item_rules import ChangeItems, ItemDraft, hidden
+from lastgood.item_rules import ChangeItems, ChangeItemsBeside, ItemDraft, hidden
 from lastgood.manifest import Stored
 from lastgood.rows import CheckpointRow, ItemRow
 from lastgood.rules import Save
@@ -175,7 +175,7 @@ class Putting:
     async def put_writes(self, spot: Spot, drafts: tuple[ItemDraft, ...]) -> None:
         """Commit writes of a task; park them if there is no thread."""
         core, thread = self._core, spot.thread
-        intent = ChangeItems(core.tenant, thread, puts=drafts, opens=False, novel=True)
+        intent = ChangeItemsBeside(core.tenant, thread, puts=drafts, opens=False, novel=True)
         if not drafts or (await change_items(core, intent)).done:
             return
         parked = tuple(draft._replace(ttl=PARKED) for draft in drafts)

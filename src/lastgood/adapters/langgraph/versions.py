@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 VERSIONS, SEEN, TABLE = "channel_versions", "versions_seen", "versions"
@@ -46,6 +47,7 @@ def _mapped(versions: Any, change: Any) -> Any:
     return {name: change(version) for name, version in versions.items()}
 
 
+@lru_cache(maxsize=1024, typed=True)
 def _short(version: Any) -> Any:
     if not isinstance(version, str):
         return version
