@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from lastgood import BlockingClient, CheckpointIntegrityError
+from lastgood import BlockingClient, CheckpointIntegrityError, SerializationError
 from lastgood.backends import verified
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.backends.sqlite_connection import plain_connect
-from lastgood.backends.sqlite_schema import COLUMNS
+from lastgood.backends.sqlite_schema import COLUMNS, SELECT_CHECKPOINT
 from lastgood.backends.tables import COUNTED
 from lastgood.backends.verified import Verified
 from lastgood.rows import (
@@ -22,6 +22,7 @@ from lastgood.rows import (
     Row,
     TagRow,
     ThreadRow,
+    seal_of,
     sealed,
 )
 
@@ -203,3 +204,41 @@ def test_the_page_of_a_long_thread_takes_two_statements(path: Path) -> None:
     assert len(client.log("s", limit=20)) == 20
     assert len([each for each in statements if each.startswith("SELECT")]) == 2, statements
     client.close()
+
+
+def test_a_row_that_was_edited_and_sealed_anew_is_noticed_by_who_has_its_state(
+    client: BlockingClient, path: Path
+) -> None:
+    client.save("a", session_id="s", execution_state={"n": 1})
+    assert client.latest(agent_id="a", session_id="s")
+    with sqlite3.connect(path) as connection:
+        [columns] = connection.execute(f"{SELECT_CHECKPOINT} true")
+        row = CheckpointRow._make(columns[:-1])
+        for step in (row.step + 1, row.step):
+            seal = seal_of(row._replace(step=step))
+            connection.execute("UPDATE lastgood_checkpoint SET step = ?, seal = ?", (step, seal))
+            connection.commit()
+            if step != row.step:
+                with pytest.raises(CheckpointIntegrityError, match="digest"):
+                    client.latest(agent_id="a", session_id="s")
+    connection.close()
+    assert client.latest(agent_id="a", session_id="s")
+
+
+def test_a_filter_does_not_decode_what_is_behind_the_page(
+    client: BlockingClient, path: Path
+) -> None:
+    for number in range(4):
+        client.save("a", session_id="s", execution_state={}, metadata={"n": number})
+    spoiled = "\ud800".encode("utf-8", "surrogatepass")
+    with sqlite3.connect(path) as connection:
+        [columns] = connection.execute(f"{SELECT_CHECKPOINT} key & 4294967295 = 2")
+        row = CheckpointRow._make(columns[:-1])._replace(metadata=b"\xa3" + spoiled)
+        connection.execute(
+            "UPDATE lastgood_checkpoint SET metadata = ?, seal = ? WHERE key & 4294967295 = 2",
+            (row.metadata, seal_of(row)),
+        )
+    connection.close()
+    assert [h.seq for h in client.log("s", metadata={"n": 2}, limit=1)] == [3]
+    with pytest.raises(SerializationError):
+        client.log("s", metadata={"n": 9}, limit=1)
