@@ -12,15 +12,18 @@ from typing import Any
 
 from lastgood import pages, paths
 from lastgood.codec import (
+    DICT,
     LIST,
     Codec,
     Dropped,
     Encoder,
     Family,
     Nested,
+    Noticing,
+    array_header,
     keyed_by_text,
+    map_header,
     name_places,
-    noticing,
 )
 from lastgood.splitting import Addition, Path, appended, split
 from lastgood.tree import Fields, Leaf, Node, Sequence
@@ -37,6 +40,9 @@ Elements = Callable[[Codec, Sequence], list[object]]
 
 def build(codec: Codec, node: Node, elements: Elements = decoded) -> object:
     """The value of a tree."""
+    pieces: list[bytes] = []
+    if elements is decoded and _spelled(node, pieces):
+        return codec.unpack(*pieces)
     if isinstance(node, Leaf):
         return codec.unpack(node.data)
     if isinstance(node, Fields):
@@ -56,9 +62,31 @@ def build(codec: Codec, node: Node, elements: Elements = decoded) -> object:
     return codec.join(node.kind, node.extra, pairs)
 
 
+def _spelled(node: Node, pieces: list[bytes]) -> bool:
+    """Whether a value is plain dicts and lists down to what is small; `pieces` then spell it.
+
+    Most states are. What is decoded in one call need not be put together by us.
+    """
+    if isinstance(node, Leaf):
+        pieces.append(node.data)
+        return True
+    if isinstance(node, Sequence):
+        pieces.append(array_header(node.count))
+        pieces.extend([chunk.data for chunk in node.chunks])
+        return node.kind == LIST and not node.nested
+    if node.kind != DICT:
+        return False
+    pieces.append(map_header(len(node.children)))
+    for key, child in node.children.items():
+        pieces.append(key)
+        if not _spelled(child, pieces):
+            return False
+    return True
+
+
 def build_state(codec: Codec, node: Node, elements: Elements = decoded) -> object:
     """The value of a whole state; what this process lacks the class of knows its place in it."""
-    with noticing() as opaques:
+    with Noticing() as opaques:
         value = build(codec, node, elements)
     if opaques:
         name_places(value, "state")

@@ -17,12 +17,13 @@ from lastgood.manifest import Stored
 LANES = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
-    """A tree and what it weighs."""
+    """A tree, what it weighs, and the row and agent of which it is known that they go together."""
 
     stored: Stored
     weight: int
+    verified: object = None
 
 
 class TreeCache:
@@ -41,6 +42,17 @@ class TreeCache:
         with suppress(KeyError):
             self._entries.move_to_end(id)
         return entry.stored
+
+    def note_verified(self, id: bytes, what: object) -> None:
+        """Remember what was verified about a checkpoint, for as long as its tree is kept."""
+        entry = self._entries.get(id)
+        if entry is not None:
+            entry.verified = what
+
+    def is_verified(self, id: bytes, what: object) -> bool:
+        """Whether the very same was verified before."""
+        entry = self._entries.get(id)
+        return entry is not None and entry.verified == what
 
     def put(self, id: bytes, stored: Stored, *, instead_of: bytes = b"") -> None:
         """Keep a tree; a child takes the place of its parent, whose memory it mostly shares."""

@@ -345,11 +345,15 @@ class Core:
         return [self.built(loaded, growing) for loaded in newest_first[::-1]][::-1]
 
     def _verify(self, located: Located) -> None:
-        if located.row.chained(located.agent) != located.row.digest:
+        row, agent = located.row, located.agent
+        if self.cache.is_verified(row.id, (row, agent)):
+            return
+        if row.chained(agent) != row.digest:
             raise CheckpointIntegrityError(
-                f"checkpoint {located.row.label}: its fields do not give its digest.",
+                f"checkpoint {row.label}: its fields do not give its digest.",
                 hint="Restore another checkpoint of the thread; this one is damaged.",
             )
+        self.cache.note_verified(row.id, (row, agent))
 
     def header(self, located: Located) -> Header:
         """Everything but the state."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from lastgood.changes import Change, changes_of
-from lastgood.codec import Codec, name_places, noticing
+from lastgood.codec import Codec, Noticing, name_places
 from lastgood.diffing import compare
 from lastgood.edits import Edit
 from lastgood.json_patch import json_patch
@@ -68,7 +68,7 @@ class Diff:
         data = self._codec.pack(state)
         if self._edit is not None:
             data = patched(self._codec, data, self._edit)
-        with noticing() as opaques:
+        with Noticing() as opaques:
             value = self._codec.unpack(data)
         if opaques:
             name_places(value, "state")

@@ -7,7 +7,8 @@ the driver, for users' own decoders may run then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from lastgood.backend import Listing, Located, Sort, ThreadEntry, ThreadListing
@@ -31,12 +32,12 @@ async def log(
     wanted = listing.limit
     while True:
         rows = await driver.run(core.backend.history(core.tenant, listing))
-        for located in rows:
-            header = core.header(located)
-            if not metadata or has_all(header.metadata, metadata):
-                kept.append(header)
-                if len(kept) == wanted:
-                    return Page(kept, str(located.row.seq))
+        headers: Iterator[Header] = map(core.header, rows)
+        if metadata:  # what is behind the page is not decoded
+            headers = filter(lambda header: has_all(header.metadata, metadata), headers)
+        kept += islice(headers, wanted - len(kept))
+        if len(kept) == wanted:
+            return Page(kept, str(kept[-1].seq))
         if len(rows) < listing.limit:
             return Page(kept)
         listing = listing._replace(before=rows[-1].row.seq, limit=_more(listing.limit))

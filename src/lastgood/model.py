@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, Generic, Self, TypeVar
 
 from lastgood.refs import short_name
@@ -323,9 +324,10 @@ class Bisection:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@lru_cache(maxsize=1024)
 def moment(micros: int) -> datetime:
     """Turn stored microseconds since 1970 into an aware datetime."""
-    return _EPOCH + timedelta(microseconds=micros)
+    return _EPOCH + timedelta(0, 0, micros)
 
 
 def micros(when: datetime) -> int:

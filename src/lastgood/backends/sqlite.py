@@ -37,6 +37,7 @@ from lastgood.backends.sqlite_connection import Connect, Connections, plain_conn
 from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.sqlite_writes import SqliteWriter
+from lastgood.backends.verified import Verified
 from lastgood.commits import Found, Intent, Scope, Writes, decided
 from lastgood.errors import (
     BackendConnectionError,
@@ -76,6 +77,7 @@ class SqliteBackend(Backend, forking.Forkable):
         self.failpoint: Failpoint = _no_failpoint
         self._clock = clock
         self._connections = Connections(self.path, connect, relaxed=durability == "relaxed")
+        self._known = Verified()
         self._recent = Recent()
         self._group = Group(self._execute)
         forking.watch(self)
@@ -153,7 +155,7 @@ class SqliteBackend(Backend, forking.Forkable):
         def at_one_moment(connection: Any) -> T:
             try:
                 connection.execute("BEGIN")
-                return work(SqliteTables(connection, self.now()))
+                return work(SqliteTables(connection, self.now(), self._known))
             finally:
                 if connection.in_transaction:
                     connection.execute("COMMIT")
@@ -212,7 +214,7 @@ class SqliteBackend(Backend, forking.Forkable):
             _settle(ticket, outcome)
 
     def _tried(self, connection: Any, ticket: Ticket) -> Writes | Exception:
-        rows = SqliteWriter(connection, self.now(), self._recent)
+        rows = SqliteWriter(connection, self.now(), self._known, self._recent)
         try:
             writes = decided(rows, ticket.intent)
         except (sqlite3.Error, UnicodeDecodeError):

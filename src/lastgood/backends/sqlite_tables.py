@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lastgood.backend import Census, Extents, ItemListing, Listing, Located
+from lastgood.backend import Census, Extents, ItemListing, Located
+from lastgood.backends.sqlite_histories import BRANCH_AT, LANE_AT, Histories, led_to
 from lastgood.backends.sqlite_schema import (
     COLUMNS,
     LOW,
@@ -19,8 +20,8 @@ from lastgood.backends.sqlite_schema import (
     read_stamp,
     select,
 )
-from lastgood.backends.sqlite_threads import ThreadLists
 from lastgood.backends.tables import COUNTED, Line, absent, audit
+from lastgood.backends.verified import Verified
 from lastgood.backends.views import span
 from lastgood.commits import Place, Scope
 from lastgood.errors import CheckpointIntegrityError
@@ -36,20 +37,16 @@ from lastgood.rows import (
     RunRow,
     TagRow,
     ThreadRow,
-    unsealed,
 )
 
 SMALL = 64 << 20
 _CHECKPOINT = f"{SELECT_CHECKPOINT} id = ? AND key >> 32 = ?"
 
 
-_THREAD = select(ThreadRow, "tenant = ? AND name = ?")
-_THREAD_AGAIN = _THREAD.replace("WHERE", "INDEXED BY lastgood_thread_again WHERE")
 _THREAD_BY_KEY = select(ThreadRow, "thread = ?")
 _MOVE = select(MoveRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _TAG = select(TagRow, "thread = ? AND name = ?")
 _TAGS = select(TagRow, "thread = ? ORDER BY name")
-_KEYS = "SELECT key FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? ORDER BY key"
 _TENANTS = (
     "SELECT (SELECT min(tenant) FROM lastgood_thread), (SELECT max(tenant) FROM lastgood_thread)"
 )
@@ -61,9 +58,7 @@ _COUNT_KEY_INDEXED = (
     " WHERE id >= x'' AND +key = ?"
 )
 _LANE = select(LaneRow, "thread = ? AND agent = ?")
-_LANES = select(LaneRow, "thread = ?")
 _BRANCH = select(BranchRow, "thread = ? AND lane = ? AND name = ?")
-_BRANCHES = select(BranchRow, "thread = ?")
 _RUN = select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
 _ITEM = select(ItemRow, "thread = ? AND shelf = ? AND key = ?")
@@ -89,9 +84,7 @@ _LINE = (
     " JOIN lastgood_checkpoint c ON c.id = b.head AND c.key >> 32 = b.thread"
     " WHERE t.tenant = ? AND t.name = ?"
 )
-_LANE_AT = len(COLUMNS[ThreadRow])
-_BRANCH_AT = _LANE_AT + len(COLUMNS[LaneRow])
-_HEAD_AT = _BRANCH_AT + len(COLUMNS[BranchRow])
+_HEAD_AT = BRANCH_AT + len(COLUMNS[BranchRow])
 _BY_ID = (
     f"SELECT {prefixed('t', ThreadRow)}, {prefixed('l', LaneRow)}, {prefixed('c', CheckpointRow)},"
     " (SELECT value FROM lastgood_meta WHERE name = 'newest')"
@@ -102,11 +95,11 @@ _BY_ID = (
 )
 
 
-class SqliteTables(ThreadLists):
+class SqliteTables(Histories):
     """The rows behind one connection, at one moment of the host's clock."""
 
-    def __init__(self, connection: Any, clock: int) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: Any, clock: int, known: Verified) -> None:
+        super().__init__(connection, known)
         self._host_clock = clock
 
     @property
@@ -128,21 +121,13 @@ class SqliteTables(ThreadLists):
         if found is None:
             return super().line(scope)
         self._stamp = found[-1]
-        thread = unsealed(ThreadRow, found[:_LANE_AT])
-        lane = unsealed(LaneRow, found[_LANE_AT:_BRANCH_AT])
-        branch = unsealed(BranchRow, found[_BRANCH_AT:_HEAD_AT])
-        head = unsealed(CheckpointRow, found[_HEAD_AT:-1])
-        _led_to(thread[1:3], (scope.tenant, scope.thread), "threads")
-        _led_to(head.id, branch.head, "checkpoints")
+        thread = self.verified(ThreadRow, found[:LANE_AT])
+        lane = self.verified(LaneRow, found[LANE_AT:BRANCH_AT])
+        branch = self.verified(BranchRow, found[BRANCH_AT:_HEAD_AT])
+        head = self.verified(CheckpointRow, found[_HEAD_AT:-1])
+        led_to(thread[1:3], (scope.tenant, scope.thread), "threads")
+        led_to(head.id, branch.head, "checkpoints")
         return Line(thread, lane, branch, head)
-
-    def thread(self, tenant: str, name: str) -> ThreadRow | None:
-        row = self.one(ThreadRow, _THREAD, tenant, name)
-        if row is None and self.one(ThreadRow, _THREAD_AGAIN, tenant, name) is not None:
-            raise CheckpointIntegrityError(f"the index of threads is damaged near {name!r}.")
-        if row is not None:
-            _led_to(row[1:3], (tenant, name), "threads")
-        return row
 
     def thread_by_key(self, key: int) -> ThreadRow | None:
         return self.one(ThreadRow, _THREAD_BY_KEY, key)
@@ -150,20 +135,13 @@ class SqliteTables(ThreadLists):
     def lane(self, thread: int, agent: str) -> LaneRow | None:
         return self.one(LaneRow, _LANE, thread, agent)
 
-    def lane_columns(self, thread: int) -> list[Sequence[object]]:
-        found: list[Sequence[object]] = self.connection.execute(_LANES, (thread,)).fetchall()
-        return found
-
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
         return self.one(BranchRow, _BRANCH, thread, lane, name)
-
-    def branches(self, thread: int) -> list[BranchRow]:
-        return self.all(BranchRow, _BRANCHES, thread)
 
     def checkpoint(self, thread: int, id: bytes) -> CheckpointRow | None:
         row = self.one(CheckpointRow, _CHECKPOINT, id, thread)
         if row is not None:
-            _led_to(row.id, id, "checkpoints")
+            led_to(row.id, id, "checkpoints")
         return row
 
     def checkpoints(self, id: bytes) -> list[CheckpointRow]:
@@ -217,29 +195,6 @@ class SqliteTables(ThreadLists):
                 found[digest] = Spot(row[0] >> 32, row[0] & LOW)
         return found
 
-    def scan(
-        self, thread: int, lane: int | None, listing: Listing, now: int
-    ) -> list[CheckpointRow]:
-        low = thread << 32
-        before = LOW + 1 if listing.before is None else listing.before
-        top = low | min(LOW, max(0, before - 1))
-        low |= 0 if listing.above is None else min(LOW, max(0, listing.above + 1))
-        optional: list[tuple[str, object, tuple[object, ...]]] = [
-            ("(lane = ? OR source_lane = ?)", lane, (lane, lane)),
-            ("branch = ?", listing.branch, (listing.branch,)),
-            ("step_name = ?", listing.step_name, (listing.step_name,)),
-            ("created_at >= ?", listing.since, (listing.since,)),
-            ("created_at < ?", listing.until, (listing.until,)),
-        ]
-        given = [(text, values) for text, value, values in optional if value is not None]
-        where = "".join(f" AND {text}" for text, _ in given)
-        statement = (
-            f"{SELECT_CHECKPOINT} key BETWEEN ? AND ?{where}"
-            " AND (expires_at IS NULL OR expires_at > ?) ORDER BY key DESC LIMIT ?"
-        )
-        values = [value for _, group in given for value in group]
-        return self.all(CheckpointRow, statement, low, top, *values, now, listing.limit)
-
     def find(self, tenant: str, ids: Iterable[bytes]) -> dict[bytes, Located]:
         wanted = list(ids)
         found = super().find(tenant, wanted)
@@ -254,9 +209,9 @@ class SqliteTables(ThreadLists):
         if found is None:
             return super().by_id(tenant, id)
         self._stamp = found[-1]
-        thread = unsealed(ThreadRow, found[:_LANE_AT])
-        lane = unsealed(LaneRow, found[_LANE_AT:_BRANCH_AT])
-        row = unsealed(CheckpointRow, found[_BRANCH_AT:-1])
+        thread = self.verified(ThreadRow, found[:LANE_AT])
+        lane = self.verified(LaneRow, found[LANE_AT:BRANCH_AT])
+        row = self.verified(CheckpointRow, found[BRANCH_AT:-1])
         return Located(row, thread.name, lane.agent, row.expired(self.now_in(thread)))
 
     def _small(self) -> bool:
@@ -282,10 +237,6 @@ class SqliteTables(ThreadLists):
 
     def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
         return self.one(CheckpointRow, f"{SELECT_CHECKPOINT} key = ?", thread << 32 | seq)
-
-    def seqs(self, thread: int) -> list[int]:
-        found = self.connection.execute(_KEYS, (thread << 32, thread << 32 | LOW)).fetchall()
-        return [key & LOW for (key,) in found]
 
     def census(self, tenant: str) -> Census:
         """How much there is."""
@@ -317,9 +268,3 @@ class SqliteTables(ThreadLists):
                 rows = self.connection.execute(_PARTS, values).fetchall()
             found.append([row[0] for row in rows if type(row[0]) is bytes])
         return found
-
-
-def _led_to(found: object, wanted: object, what: str) -> None:
-    """A damaged index may lead to another row, which is intact itself."""
-    if found != wanted:
-        raise CheckpointIntegrityError(f"the index of {what} is damaged.")

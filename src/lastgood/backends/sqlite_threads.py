@@ -14,6 +14,7 @@ from typing import Any
 
 from lastgood.backend import Sort, ThreadListing
 from lastgood.backends.sqlite_schema import COLUMNS, LOW, prefixed, select
+from lastgood.backends.verified import Verified
 from lastgood.backends.views import Lifetimes, Listed, Views
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.rows import (
@@ -25,7 +26,6 @@ from lastgood.rows import (
     ThreadRow,
     intact,
     suspect,
-    unsealed,
 )
 
 FEW = 256
@@ -89,19 +89,23 @@ _LIFETIMES = (
 class ThreadLists(Views):
     """Threads by page, over one connection."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, known: Verified) -> None:
         self.connection = connection
+        self._known = known
         self._stamp: object = None
         """The store's newest time as it is kept, once it was read."""
 
     def one(self, cls: type[R], statement: str, *values: object) -> R | None:
         """At most one row."""
         found = self.connection.execute(statement, values).fetchone()
-        return None if found is None else unsealed(cls, found)
+        return None if found is None else self.verified(cls, found)
 
     def all(self, cls: type[R], statement: str, *values: object) -> list[R]:
         """Any number of rows."""
-        return [unsealed(cls, row) for row in self.connection.execute(statement, values).fetchall()]
+        return self._known.rows(cls, self.connection.execute(statement, values).fetchall())
+
+    def verified(self, cls: type[R], columns: Sequence[object]) -> R:
+        return self._known.row(cls, columns)
 
     def thread_page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
         after = listing.after or _FIRST[listing.sort]
@@ -114,10 +118,21 @@ class ThreadLists(Views):
             again = self.connection.execute(_again(listing.sort), values).fetchall()
             if [row[0] for row in rows] != [key for (key,) in again]:
                 raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
-        listed = [_listed(row, newest=listing.newest) for row in rows]
+        listed = [self._listed(row, newest=listing.newest) for row in rows]
         if any(found.thread.tenant != tenant or not found.thread.live for found in listed):
             raise CheckpointIntegrityError("the index of threads is damaged: it names others.")
         return listed
+
+    def _listed(self, row: Sequence[Any], *, newest: bool) -> Listed:
+        columns, run, last = row[:_RUN_AT], row[_RUN_AT:_NEWEST_AT], row[_NEWEST_AT:-2]
+        try:
+            return Listed(
+                self.verified(ThreadRow, columns),
+                self.verified(RunRow, run) if run[0] is not None else None,
+                self.verified(CheckpointRow, last) if newest and last[2] is not None else None,
+            )
+        except CheckpointIntegrityError as error:
+            return Listed(suspect(columns), damage=error.message)
 
     def _few(self, rows: Sequence[Any]) -> bool:
         """Whether the table is small enough to be looked through."""
@@ -146,15 +161,3 @@ class ThreadLists(Views):
             for thread, unique, stored, expiring, over in counts:
                 found[thread] = Lifetimes(stored if stored == unique else -1, expiring, int(over))
         return found
-
-
-def _listed(row: Sequence[Any], *, newest: bool) -> Listed:
-    columns, run, last = row[:_RUN_AT], row[_RUN_AT:_NEWEST_AT], row[_NEWEST_AT:-2]
-    try:
-        return Listed(
-            unsealed(ThreadRow, columns),
-            unsealed(RunRow, run) if run[0] is not None else None,
-            unsealed(CheckpointRow, last) if newest and last[2] is not None else None,
-        )
-    except CheckpointIntegrityError as error:
-        return Listed(suspect(columns), damage=error.message)

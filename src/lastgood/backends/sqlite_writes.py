@@ -20,6 +20,7 @@ from lastgood.backends.sqlite_schema import (
 )
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.tables import Line, met, taken
+from lastgood.backends.verified import Verified
 from lastgood.commits import Brought, Loose, Place, Scope, Taken, Writes
 from lastgood.errors import StorageError
 from lastgood.manifest import Part, Slot, Spot
@@ -77,8 +78,8 @@ _INSERT = {
 class SqliteWriter(SqliteTables):
     """The rows behind the writing connection, inside a transaction that holds the write lock."""
 
-    def __init__(self, connection: Any, clock: int, recent: Recent) -> None:
-        super().__init__(connection, clock)
+    def __init__(self, connection: Any, clock: int, known: Verified, recent: Recent) -> None:
+        super().__init__(connection, clock, known)
         self._recent = recent
         self._stamp = recent.stamp
         self._lane: LaneRow | None = None

@@ -21,6 +21,7 @@ from lastgood.rows import (
     ItemRow,
     LaneRow,
     MoveRow,
+    R,
     RunRow,
     TagRow,
     ThreadRow,
@@ -101,6 +102,10 @@ class Tables(ABC):
     def seqs(self, thread: int) -> list[int]:
         """Every seq of a thread, in stored order."""
 
+    def verified(self, cls: type[R], columns: Sequence[object]) -> R:
+        """The row behind stored values. A store may know values that it has verified before."""
+        return unsealed(cls, columns)
+
     # the same for several at once: a store that is a round trip away does better
 
     def checkpoints_at(self, thread: int, seqs: Sequence[int]) -> list[CheckpointRow | None]:
@@ -119,7 +124,7 @@ class Tables(ABC):
 
     def lanes(self, thread: int) -> list[LaneRow]:
         """The lanes of a thread, none of them damaged."""
-        return [unsealed(LaneRow, columns) for columns in self.lane_columns(thread)]
+        return [self.verified(LaneRow, columns) for columns in self.lane_columns(thread)]
 
     def now_in(self, thread: ThreadRow) -> int:
         """The clock never runs behind the newest time in the thread."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from lastgood.backend import (
@@ -26,7 +27,6 @@ from lastgood.rows import (
     LaneRow,
     RunRow,
     ThreadRow,
-    intact,
     suspect,
     unsealed,
 )
@@ -86,7 +86,7 @@ class Views(Tables):
         number, now = lane.number if lane else None, self.now_in(thread)
         rows = self.scan(thread.thread, number, listing, now)
         for row in self._not_listed(thread, rows, listing.limit, first=listing.before is None):
-            if wanted(row, number, listing, now) and not _cut_off(row, rows, listing):
+            if not _cut_off(row, rows, listing) and wanted(row, number, listing, now):
                 raise CheckpointIntegrityError(
                     f"checkpoint {row.label} is missing from the history of {thread.name!r}."
                 )
@@ -113,11 +113,12 @@ class Views(Tables):
     def _audited_seqs(self, thread: ThreadRow) -> set[int]:
         """Every seq of a thread, none lost, none twice and none out of its place."""
         seqs = self.seqs(thread.thread)
-        audit(thread, len(set(seqs)), thread.checkpoints, "checkpoint")
+        unique = set(seqs)
+        audit(thread, len(unique), thread.checkpoints, "checkpoint")
         audit(thread, len(seqs), thread.checkpoints, "checkpoint")
         if seqs != sorted(seqs):
             raise CheckpointIntegrityError(f"the checkpoints of {thread.name!r} are out of order.")
-        return set(seqs)
+        return unique
 
     def _around(
         self, thread: ThreadRow, rows: Sequence[CheckpointRow], heads: set[bytes]
@@ -256,9 +257,12 @@ class _Names:
 
     def __init__(self, tables: Tables, thread: ThreadRow) -> None:
         self._name, self._now = thread.name, tables.now_in(thread)
-        lanes = (intact(LaneRow, each) for each in tables.lane_columns(thread.thread))
-        # A damaged lane hurts its own checkpoints, not those of the others.
-        self._agents = {lane.number: lane.agent for lane in lanes if lane}
+        self._agents = {}
+        for columns in tables.lane_columns(thread.thread):
+            # A damaged lane hurts its own checkpoints, not those of the others.
+            with suppress(CheckpointIntegrityError):
+                lane = tables.verified(LaneRow, columns)
+                self._agents[lane.number] = lane.agent
 
     def located(self, row: CheckpointRow) -> Located:
         agent = self._agents.get(row.lane)

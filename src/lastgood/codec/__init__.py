@@ -23,7 +23,7 @@ from lastgood.codec.kinds import (
 from lastgood.codec.levels import closed, container_body, opened, split_values, text_body
 from lastgood.codec.msgpack import array_header, ext, map_header, skip
 from lastgood.codec.native import ROW
-from lastgood.codec.opaque import Opaque, name_places, noticing
+from lastgood.codec.opaque import Noticing, Opaque, name_places
 from lastgood.codec.records import blank_record, cached_names, is_record, slots_of
 from lastgood.codec.registry import Registry, register
 from lastgood.model import Loss
@@ -60,6 +60,7 @@ __all__ = [
     "Family",
     "Loss",
     "Nested",
+    "Noticing",
     "Opaque",
     "Registry",
     "Shape",
@@ -74,7 +75,6 @@ __all__ = [
     "map_header",
     "name_places",
     "nested_token",
-    "noticing",
     "opened",
     "register",
     "skip",

@@ -68,9 +68,9 @@ class Codec:
             return whole
         return array_header(len(values)) + b"".join(_kept(encoder, each, root) for each in values)
 
-    def unpack(self, data: bytes) -> object:
+    def unpack(self, *pieces: bytes) -> object:
         """The value of some bytes; `SerializationError` whatever is wrong with them."""
-        return self._decoder().value(data)
+        return self._decoder().value(*pieces)
 
     def unpack_array(self, count: int, body: bytes) -> list[object]:
         """The values whose encodings stand one behind the other in `body`."""

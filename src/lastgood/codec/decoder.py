@@ -58,9 +58,9 @@ class Decoder:
         self._failure: BaseException | None = None
         self._makers: dict[str, Callable[[list[Any], Fields], object]] = {}
 
-    def value(self, data: bytes) -> Any:
+    def value(self, *pieces: bytes) -> Any:
         """One value, and nothing behind it."""
-        found = self._read(b"".join((b"\x92", data, _SEAL_BYTES)))
+        found = self._read(b"".join((b"\x92", *pieces, _SEAL_BYTES)))
         if len(found) != 2 or found[1] != _SEAL:
             raise damaged("there are bytes behind its end")
         return found[0]

@@ -7,8 +7,6 @@ byte for byte, and an application that takes it for the real object gets an erro
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Never
 
@@ -116,15 +114,16 @@ class Opaque:
         return Opaque, (*parts, self.lastgood_reason)
 
 
-@contextmanager
-def noticing() -> Iterator[list[Opaque]]:
+class Noticing:
     """The opaques that are made inside the block."""
-    found: list[Opaque] = []
-    token = _BORN.set(found)
-    try:
-        yield found
-    finally:
-        _BORN.reset(token)
+
+    def __enter__(self) -> list[Opaque]:
+        found: list[Opaque] = []
+        self._token = _BORN.set(found)
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        _BORN.reset(self._token)
 
 
 def name_places(value: object, root: str) -> None:

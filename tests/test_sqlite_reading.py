@@ -1,0 +1,244 @@
+"""Reading rows again from SQLite: what was verified once is compared, and noticed if it differs."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastgood import BlockingClient, CheckpointIntegrityError, SerializationError
+from lastgood.backends import verified
+from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.sqlite_connection import plain_connect
+from lastgood.backends.sqlite_schema import COLUMNS, SELECT_CHECKPOINT
+from lastgood.backends.tables import COUNTED
+from lastgood.backends.verified import Verified
+from lastgood.rows import (
+    TABLES,
+    BranchRow,
+    CheckpointRow,
+    LaneRow,
+    Row,
+    TagRow,
+    ThreadRow,
+    seal_of,
+    sealed,
+)
+
+LONG = COUNTED + 10
+
+# Not those that a row is found by: an edit takes their index along, and then nothing is found.
+FOUND_BY = {"thread", "tenant", "name", "id", "seq"}
+STORED = [
+    (cls, column)
+    for cls in (ThreadRow, LaneRow, BranchRow, CheckpointRow)
+    for column in COLUMNS[cls]
+    if column not in FOUND_BY or (cls, column) == (ThreadRow, "seq")
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.db"
+
+
+@pytest.fixture
+def client(path: Path) -> Iterator[BlockingClient]:
+    opened = BlockingClient.sqlite(path, durability="relaxed")
+    yield opened
+    opened.close()
+
+
+def change(path: Path, statement: str, *values: object) -> None:
+    with sqlite3.connect(path) as connection:
+        assert connection.execute(statement, values).rowcount == 1
+    connection.close()
+
+
+def other_than(value: object) -> object:
+    """A value of the same type, or the next best."""
+    if isinstance(value, bytes):
+        return bytes([value[0] ^ 1]) + value[1:] if value else b"x"
+    if isinstance(value, str):
+        return value + "x"
+    return 1 if value is None else value + 1  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("cls", "column"), STORED, ids=[f"{TABLES[cls]} {column}" for cls, column in STORED]
+)
+def test_a_row_that_is_damaged_after_it_was_read_is_noticed_by_who_read_it(
+    client: BlockingClient, path: Path, cls: type, column: str
+) -> None:
+    client.save("a", session_id="s", execution_state={"n": 1}, step_name="one")
+    before = [header.checkpoint_id for header in client.log("s")]
+    table = f"lastgood_{TABLES[cls]}"
+    with sqlite3.connect(path) as connection:
+        [(value,)] = connection.execute(f"SELECT {column} FROM {table}")
+    connection.close()
+    change(path, f"UPDATE {table} SET {column} = ?", other_than(value))
+    with pytest.raises(CheckpointIntegrityError):
+        _read_everything(client, before)
+    change(path, f"UPDATE {table} SET {column} = ?", value)
+    assert [header.checkpoint_id for header in client.log("s")] == before
+
+
+def _read_everything(client: BlockingClient, before: list[str]) -> None:
+    """Every reader raises or answers as before; one of them raises, for all rows are read."""
+    errors: list[CheckpointIntegrityError] = []
+    asked: list[Any] = [
+        lambda: client.log("s"),
+        lambda: [client.latest(agent_id="a", session_id="s")],
+        lambda: [client.restore(before[0])],
+    ]
+    for ask in asked:
+        try:
+            assert [found and found.checkpoint_id for found in ask()] == before
+        except CheckpointIntegrityError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def a_checkpoint(**changed: Any) -> CheckpointRow:
+    blank = CheckpointRow(*[b""] * len(CheckpointRow._fields))  # type: ignore[arg-type]
+    return blank._replace(thread=1, seq=1, **changed)
+
+
+def test_what_was_verified_is_given_back_as_it_was() -> None:
+    known, columns = Verified(), sealed(a_checkpoint())
+    first = known.row(CheckpointRow, columns)
+    assert known.row(CheckpointRow, (*columns,)) is first
+    assert known.rows(CheckpointRow, [columns]) == [first]
+
+
+def test_a_row_of_another_table_is_not_taken_for_one_that_was_verified() -> None:
+    known, columns = Verified(), sealed(BranchRow(1, "main", "other", b""))  # type: ignore[arg-type]
+    known.row(BranchRow, columns)
+    for read in (known.row, lambda cls, stored: known.rows(cls, [stored])):
+        with pytest.raises(CheckpointIntegrityError):
+            read(TagRow, columns)
+
+
+@pytest.mark.parametrize("number", range(len(CheckpointRow._fields) + 1))
+def test_a_row_that_differs_in_one_column_is_verified(number: int) -> None:
+    known, columns = Verified(), sealed(a_checkpoint())
+    known.row(CheckpointRow, columns)
+    changed = [*columns[:number], other_than(columns[number]), *columns[number + 1 :]]
+    with pytest.raises(CheckpointIntegrityError):
+        known.row(CheckpointRow, tuple(changed))
+
+
+def test_only_so_many_rows_are_kept_and_no_large_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verified, "LIMIT", 3)
+    known = Verified()
+    rows: list[Row] = [LaneRow(1, number, "a", "main", 0) for number in range(10)]
+    for row in rows:
+        assert known.row(type(row), sealed(row)) == row
+        assert len(known._known) <= 3
+    large = sealed(a_checkpoint(metadata=b"x" * verified.LARGEST, manifest=b"x"))
+    assert known.row(CheckpointRow, large) is not known.row(CheckpointRow, large)
+
+
+def test_rows_of_a_very_long_answer_are_verified_and_not_kept() -> None:
+    known = Verified()
+    rows = [LaneRow(1, number, "a", "main", 0) for number in range(verified.MANY + 1)]
+    stored = [sealed(row) for row in rows]
+    assert known.rows(LaneRow, stored) == rows
+    assert not known._known
+    with pytest.raises(CheckpointIntegrityError):
+        known.rows(LaneRow, [*stored, (*stored[0][:-1], b"another")])
+
+
+def numbered(client: BlockingClient, count: int) -> None:
+    for number in range(count):
+        client.save("a", session_id="s", execution_state={"n": number})
+
+
+def test_a_checkpoint_that_is_lost_right_behind_a_page_is_missed(
+    client: BlockingClient, path: Path
+) -> None:
+    numbered(client, LONG)
+    page = client.log("s", limit=5)
+    change(path, "DELETE FROM lastgood_checkpoint WHERE key & 4294967295 = ?", page[-1].seq - 1)
+    with pytest.raises(CheckpointIntegrityError, match="missing"):
+        client.log("s", limit=5)
+    assert len(client.log("s", limit=4)) == 4
+
+
+def test_damage_right_behind_a_page_of_a_short_thread_does_not_hurt_it(
+    client: BlockingClient, path: Path
+) -> None:
+    numbered(client, 10)
+    change(path, "UPDATE lastgood_checkpoint SET step = 99 WHERE key & 4294967295 = ?", 5)
+    assert [header.seq for header in client.log("s", limit=5)] == [10, 9, 8, 7, 6]
+    with pytest.raises(CheckpointIntegrityError):
+        client.log("s", limit=6)
+
+
+def test_a_branch_or_a_lane_more_than_the_thread_counts_is_told(
+    client: BlockingClient, path: Path
+) -> None:
+    numbered(client, 3)
+    change(
+        path,
+        "INSERT INTO lastgood_branch SELECT thread, lane, 'other', head, seal FROM lastgood_branch",
+    )
+    with pytest.raises(CheckpointIntegrityError):
+        client.log("s")
+
+
+def test_the_page_of_a_long_thread_takes_two_statements(path: Path) -> None:
+    statements: list[str] = []
+
+    def connect(place: str) -> sqlite3.Connection:
+        connection = plain_connect(place)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    client = BlockingClient.on(SqliteBackend(path, durability="relaxed", connect=connect))
+    numbered(client, LONG)
+    client.log("s", limit=20)
+    statements.clear()
+    assert len(client.log("s", limit=20)) == 20
+    assert len([each for each in statements if each.startswith("SELECT")]) == 2, statements
+    client.close()
+
+
+def test_a_row_that_was_edited_and_sealed_anew_is_noticed_by_who_has_its_state(
+    client: BlockingClient, path: Path
+) -> None:
+    client.save("a", session_id="s", execution_state={"n": 1})
+    assert client.latest(agent_id="a", session_id="s")
+    with sqlite3.connect(path) as connection:
+        [columns] = connection.execute(f"{SELECT_CHECKPOINT} true")
+        row = CheckpointRow._make(columns[:-1])
+        for step in (row.step + 1, row.step):
+            seal = seal_of(row._replace(step=step))
+            connection.execute("UPDATE lastgood_checkpoint SET step = ?, seal = ?", (step, seal))
+            connection.commit()
+            if step != row.step:
+                with pytest.raises(CheckpointIntegrityError, match="digest"):
+                    client.latest(agent_id="a", session_id="s")
+    connection.close()
+    assert client.latest(agent_id="a", session_id="s")
+
+
+def test_a_filter_does_not_decode_what_is_behind_the_page(
+    client: BlockingClient, path: Path
+) -> None:
+    for number in range(4):
+        client.save("a", session_id="s", execution_state={}, metadata={"n": number})
+    spoiled = "\ud800".encode("utf-8", "surrogatepass")
+    with sqlite3.connect(path) as connection:
+        [columns] = connection.execute(f"{SELECT_CHECKPOINT} key & 4294967295 = 2")
+        row = CheckpointRow._make(columns[:-1])._replace(metadata=b"\xa3" + spoiled)
+        connection.execute(
+            "UPDATE lastgood_checkpoint SET metadata = ?, seal = ? WHERE key & 4294967295 = 2",
+            (row.metadata, seal_of(row)),
+        )
+    connection.close()
+    assert [h.seq for h in client.log("s", metadata={"n": 2}, limit=1)] == [3]
+    with pytest.raises(SerializationError):
+        client.log("s", metadata={"n": 9}, limit=1)
