@@ -98,10 +98,10 @@ def _checks(change: Change, claims: Sequence[Claim], staged: Staged | None) -> I
     if change.checkpoints:
         yield ("unused", *(row.id for row in change.checkpoints))
     known = set(change.streams)
-    first = {part.stream: part.number for part in reversed(change.parts)}
-    free = [part_field(s, number) for s, number in first.items() if s not in known]
-    if free:
-        yield ("free", *free)
+    # Each of them: a sweep leaves holes, and what is behind one would be overwritten.
+    free = [part_field(p.stream, p.number) for p in change.parts if p.stream not in known]
+    for at in range(0, len(free), GROUP):
+        yield ("free", *free[at : at + GROUP])
     if staged is not None:
         yield ("staged", staged.key, staged.count)
     for claim in claims:

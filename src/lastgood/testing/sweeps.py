@@ -134,6 +134,30 @@ async def lines_go_on_after_a_sweep(store: Store) -> None:
 
 
 @case()
+async def a_hole_in_a_stream_is_not_grown_over(store: Store) -> None:
+    """What a sweep left behind the page that it took is overwritten by nobody."""
+    client = store.client()
+    shared = messages(0, 40)["messages"]
+    states = [
+        {"messages": [*shared, *(f"{name}-{number} " * 700 for number in range(count))]}
+        for name, count in (("first", 0), ("gone", 1), ("kept", 3), ("over", 4), ("into", 1))
+    ]
+    ids = [await save(client, "s", state) for state in states[:3]]
+    await client.expire(ids[1])
+    await client.sweep("s")
+    for state in states[3:]:
+        beside = store.client()
+        await beside.restore(ids[0])
+        ids.append(await save(beside, "s", state, parent_id=ids[0]))
+    states.append({"messages": [*states[4]["messages"], *states[3]["messages"]]})
+    ids.append(await save(beside, "s", states[5], parent_id=ids[4]))
+    reader = store.client()
+    for number in (0, 2, 3, 4, 5):
+        assert (await reader.restore(ids[number])).state == states[number]
+    await _whole(store)
+
+
+@case()
 async def a_thread_that_is_over_goes_as_a_whole(store: Store) -> None:
     """Who still works on it learns that; the id can begin anew."""
     client = store.client()
