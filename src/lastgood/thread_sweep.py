@@ -105,6 +105,9 @@ class ThreadSweep:
         if len(plan.links) != outline.row.checkpoints:
             raise Moved
         self.swept = replace(self.swept, waiting=plan.waiting)
+        if plan.whole and outline.row.updated_at > outline.now - (self._rules.grace or 0):
+            self._count(waiting=len(plan.doomed))  # a run began in it, or it lost its last tag
+            return
         carry_out = self._delete(plan) if plan.whole else self._clear(plan)
         async for weight in carry_out:
             yield weight
@@ -172,7 +175,7 @@ class ThreadSweep:
             sizes.append(part.size)
             yield 1
         row = plan.outline.row
-        await self._commit(Delete(self._core.tenant, self._name, Seen.of(row)), row)
+        await self._commit(Delete(self._core.tenant, self._name, row), row)
         self._count(checkpoints=len(plan.doomed), threads=1, parts=len(sizes), bytes=sum(sizes))
 
     async def _clear(self, plan: Plan) -> AsyncIterator[int]:

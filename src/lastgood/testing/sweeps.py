@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,12 +13,14 @@ from lastgood import CheckpointNotFoundError, StaleWriterError, Swept, ThreadDel
 from lastgood import thread_sweep as sweeps
 from lastgood.client import Client
 from lastgood.model import Gap, Header
+from lastgood.scanning import advance
 from lastgood.testing.cases import case
 from lastgood.testing.items_cases import item, put
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import (
     Store,
     core_of,
+    driven,
     everything,
     head_state,
     headers,
@@ -36,6 +39,10 @@ def messages(first: int, count: int = 60) -> dict[str, Any]:
 
 async def _stored(client: Client, thread: str) -> int:
     return (await client.stats(thread)).physical
+
+
+async def _next(steps: AsyncIterator[int]) -> int:
+    return await anext(steps)
 
 
 async def _whole(store: Store) -> None:
@@ -172,6 +179,39 @@ async def a_thread_that_is_over_goes_as_a_whole(store: Store) -> None:
     assert await thread_info(client, "s") is None
     await save(client, "s", {"n": 1})
     assert await head_state(client, "s") == {"n": 1}
+    await _whole(store)
+
+
+@case()
+async def a_thread_that_is_used_again_does_not_go(store: Store) -> None:
+    """Who keeps something in it, or begins a run, while it is read or before."""
+    client, other = store.client(), store.client()
+    names = ("item", "run", "run before")
+    for name in names:
+        await save(client, name, messages(0), ttl_seconds=60)
+    await store.pass_time(DAY + 100)
+    earlier = other.run("run before", agent_id="a")
+    await earlier.__aenter__()
+    assert (await client.sweep("run before")).waiting == 1
+    await earlier.save({"n": 1})
+    sweep = sweeps.ThreadSweep(core_of(client), "item", sweeps.Rules(0))
+    steps = sweep.steps()
+    await driven(client, _next(steps))
+    await put(other, "item", item(b"k", b"value"))
+    while await driven(client, advance(steps)):
+        pass
+    assert (sweep.swept.threads, sweep.swept.checkpoints) == (0, 1)
+    sweep = sweeps.ThreadSweep(core_of(client), "run", sweeps.Rules(DAY * 1_000_000))
+    steps = sweep.steps()
+    await driven(client, _next(steps))
+    async with other.run("run", agent_id="a") as run:
+        while await driven(client, advance(steps)):
+            pass
+        assert (sweep.swept.threads, sweep.swept.checkpoints, sweep.swept.waiting) == (0, 0, 1)
+        await run.save({"n": 1})
+    await earlier.__aexit__(None, None, None)
+    assert {info.thread_id for info in await client.threads()} == set(names)
+    assert await head_state(store.client(), "run") == {"n": 1}
     await _whole(store)
 
 
