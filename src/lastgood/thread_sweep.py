@@ -16,7 +16,7 @@ from lastgood import manifest
 from lastgood.backend import Outline, Section
 from lastgood.commits import Intent, Loose
 from lastgood.core import Core
-from lastgood.errors import CheckpointIntegrityError
+from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError
 from lastgood.intervals import Intervals
 from lastgood.manifest import Spot
 from lastgood.part_audit import Reach, reaches_of
@@ -86,11 +86,11 @@ class ThreadSweep:
             try:
                 async for weight in self._attempt():
                     yield weight
-            except Moved:
+            except (Moved, CheckpointNotFoundError):
                 continue
             except CheckpointIntegrityError as error:
-                reason = error.message
-                break
+                reason = error.message  # or what was being read was removed meanwhile
+                continue
             return
         self.swept = replace(self.swept, skipped=(f"{self._name}: {reason}",))
 

@@ -300,6 +300,25 @@ async def a_sweep_beside_writers(store: Store) -> None:
 
 
 @case()
+async def two_sweeps_at_once(store: Store) -> None:
+    """What one of them was about to read, the other has removed: it reads the thread again."""
+    client, other = store.client(), store.client()
+    for number in range(4):
+        state = {**messages(number), **{f"{key} of {number}": "x" * 60 for key in range(40)}}
+        await save(client, "s", state, ttl_seconds=60 if number else None)
+    sweep = sweeps.ThreadSweep(core_of(client), "s", sweeps.Rules())
+    steps = sweep.steps()
+    await driven(client, _next(steps))
+    await store.pass_time(100)
+    swept = await other.sweep(grace_seconds=0)
+    assert swept.checkpoints == 3
+    while await driven(client, advance(steps)):
+        pass
+    assert sweep.swept == Swept()
+    await _whole(store)
+
+
+@case()
 async def a_damaged_thread_is_not_swept(store: Store) -> None:
     """What a damaged row needs is not known: nothing of its thread goes, and it is named."""
     client = store.client()
