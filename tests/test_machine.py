@@ -415,10 +415,28 @@ class Machine(RuleBasedStateMachine):
 
     def remove(self, name: str, row: Row, *, who: bool) -> None:
         assert self.clients[who].expire(row.id) is self.alive(row)
-        for key, head in self.threads[name].heads.items():
+        self.forget(self.threads[name], row)
+
+    def forget(self, thread: Thread, row: Row) -> None:
+        for key, head in thread.heads.items():
             if head is row:
-                self.threads[name].heads[key] = self.before(row)
+                thread.heads[key] = self.before(row)
         row.removed = True
+
+    @rule(who=st.booleans())
+    def sweep(self, who: bool) -> None:
+        assert self.clients[who].sweep(grace_seconds=0).skipped == ()
+        for name, thread in list(self.threads.items()):
+            stored = [row for row in reversed(thread.rows.values()) if not row.removed]
+            over = [row for row in stored if not self.alive(row)]
+            for row in over:
+                self.forget(thread, row)
+            if over == stored != []:
+                del self.threads[name]
+                self.gone += [(name, row.id) for row in over]
+        client = BlockingClient.on(self.harness.backend())
+        assert client.verify(data=True).clean
+        client.close()
 
     @rule(name=threads, who=st.booleans(), really=st.integers(0, 3))
     def delete(self, name: str, who: bool, really: int) -> None:

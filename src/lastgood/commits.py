@@ -192,8 +192,8 @@ class Intent(Protocol):
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         """What to write, given what was found; raises a LastgoodError to write nothing.
 
-        `taken` holds "stream" when the next number of a stream that an earlier answer wanted to
-        grow is there already, "branch" when the name of its new branch is, "id" when a checkpoint
+        `taken` holds "stream" when a number of a stream that an earlier answer wanted to grow
+        is there already, "branch" when the name of its new branch is, "id" when a checkpoint
         that it brings from another store is.
         """
         ...

@@ -261,14 +261,19 @@ class Core:
         known = self.cache.get(row.id)
         if known is not None and known.tree.hash == row.root:
             return known
-        found = await self._sure(row, near)
-        if found.tree.hash != row.root:
-            raise CheckpointIntegrityError(
-                f"checkpoint {row.label}: the stored state differs from the one that was saved.",
-                hint="Restore another checkpoint of the thread; this one is damaged.",
-            )
+        try:
+            found = await self._sure(row, near)
+            _check_root(row, found)
+        except CheckpointIntegrityError as error:
+            if await self._is_gone(row):
+                raise _removed(row) from error
+            raise
         self.cache.put(row.id, found)
         return found
+
+    async def _is_gone(self, row: CheckpointRow) -> bool:
+        """Whether a checkpoint was removed since it was looked up: then its parts may be others."""
+        return not await self.backend.find(self.tenant, [row.id])
 
     async def _sure(self, row: CheckpointRow, near: Stored | None) -> Stored:
         """The tree of a checkpoint; where a copy of it is damaged, from the store itself."""
@@ -318,8 +323,8 @@ class Core:
 
     async def lost(self, row: CheckpointRow, extent: Extents, count: int) -> LastgoodError:
         """Parts are not there: the checkpoint was removed meanwhile, or they are damaged."""
-        if not await self.backend.find(self.tenant, [row.id]):
-            return CheckpointNotFoundError(f"checkpoint {row.label} was removed meanwhile.")
+        if await self._is_gone(row):
+            return _removed(row)
         return CheckpointIntegrityError(
             f"checkpoint {row.label}: {count} of its parts are missing "
             f"(stream {extent.first.stream}, from {extent.first.number} on)."
@@ -366,3 +371,15 @@ class Core:
             return None
         self.cache.saw((thread, agent), found.tip.id)
         return Located(found.tip, thread, agent, expired=False)
+
+
+def _check_root(row: CheckpointRow, found: Stored) -> None:
+    if found.tree.hash != row.root:
+        raise CheckpointIntegrityError(
+            f"checkpoint {row.label}: the stored state differs from the one that was saved.",
+            hint="Restore another checkpoint of the thread; this one is damaged.",
+        )
+
+
+def _removed(row: CheckpointRow) -> CheckpointNotFoundError:
+    return CheckpointNotFoundError(f"checkpoint {row.label} was removed meanwhile.")

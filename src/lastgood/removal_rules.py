@@ -156,8 +156,8 @@ class Delete(Repeatable):
 
     tenant: str
     thread: str
-    seen: Seen | None = None
-    """Only if it is so still."""
+    seen: ThreadRow | None = None
+    """Only if it is so still: nobody has saved, tagged, kept an item or begun a run."""
 
     @property
     def scope(self) -> Scope:
@@ -167,7 +167,7 @@ class Delete(Repeatable):
         thread = found.thread
         if thread is None or thread.state == DELETED:
             return Writes(answer=False)
-        if self.seen is not None and Seen.of(thread) != self.seen:
+        if self.seen is not None and thread != self.seen:
             return Writes(answer=False)
         tombstone = thread.emptied()._replace(state=DELETED)
         return Writes(wiped=tombstone, answer=True)

@@ -16,7 +16,7 @@ from lastgood import manifest
 from lastgood.backend import Outline, Section
 from lastgood.commits import Intent, Loose
 from lastgood.core import Core
-from lastgood.errors import CheckpointIntegrityError
+from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError
 from lastgood.intervals import Intervals
 from lastgood.manifest import Spot
 from lastgood.part_audit import Reach, reaches_of
@@ -86,11 +86,11 @@ class ThreadSweep:
             try:
                 async for weight in self._attempt():
                     yield weight
-            except Moved:
+            except (Moved, CheckpointNotFoundError):
                 continue
             except CheckpointIntegrityError as error:
-                reason = error.message
-                break
+                reason = error.message  # or what was being read was removed meanwhile
+                continue
             return
         self.swept = replace(self.swept, skipped=(f"{self._name}: {reason}",))
 
@@ -105,6 +105,9 @@ class ThreadSweep:
         if len(plan.links) != outline.row.checkpoints:
             raise Moved
         self.swept = replace(self.swept, waiting=plan.waiting)
+        if plan.whole and outline.row.updated_at > outline.now - (self._rules.grace or 0):
+            self._count(waiting=len(plan.doomed))  # a run began in it, or it lost its last tag
+            return
         carry_out = self._delete(plan) if plan.whole else self._clear(plan)
         async for weight in carry_out:
             yield weight
@@ -172,7 +175,7 @@ class ThreadSweep:
             sizes.append(part.size)
             yield 1
         row = plan.outline.row
-        await self._commit(Delete(self._core.tenant, self._name, Seen.of(row)), row)
+        await self._commit(Delete(self._core.tenant, self._name, row), row)
         self._count(checkpoints=len(plan.doomed), threads=1, parts=len(sizes), bytes=sum(sizes))
 
     async def _clear(self, plan: Plan) -> AsyncIterator[int]:

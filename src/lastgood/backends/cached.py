@@ -2,9 +2,10 @@
 
 Only parts come from the cache. Rows, heads and names are looked up in the record each time, so
 what was deleted, removed or moved is so for everybody at once, whatever the cache still has: parts
-are never changed, their numbers are never used again, and nobody asks for those of a thread that is
-not there. What the cache gives is hashed with the state that it belongs to, like everything else;
-if that does not fit, the cache is told to forget the thread, and the record is read.
+are never changed, and nobody asks for those of a thread that is not there. A number is used again
+only when a sweep has taken away what had it. What the cache gives is hashed with the state that it
+belongs to, like everything else; if that does not fit, the cache is told to forget the thread, and
+the record is read.
 
 The cache may lose anything at any time, or not answer at all: it then slows a call down once, by
 what `PartCache` promises, and is left alone for a while.

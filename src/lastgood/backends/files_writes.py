@@ -70,9 +70,9 @@ class FileWriter(FileTables, MemoryWriter):
         ids = {each.row.id for each in writes.brought}
         tenant = writes.thread.tenant if writes.thread else ""
         known = met(self, writes) if ids and self.store.names_one_of(tenant, ids) else NOTHING
-        return taken(self, writes, self._has_part) | known
+        return taken(self, writes, self._grown) | known
 
-    def _has_part(self, spot: Spot) -> bool:
+    def _grown(self, spot: Spot, count: int) -> bool:  # noqa: ARG002
         streams = self._before.file.streams if self._before else {}
         return spot.number <= streams.get(spot.stream, 0)
 

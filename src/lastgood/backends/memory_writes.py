@@ -40,7 +40,11 @@ class MemoryWriter(MemoryTables):
         """The streams that this commit opens and knows by negative numbers."""
 
     def taken(self, writes: Writes) -> Taken:
-        return taken(self, writes, self.shelves.parts.__contains__) | met(self, writes)
+        return taken(self, writes, self._grown) | met(self, writes)
+
+    def _grown(self, spot: Spot, count: int) -> bool:
+        numbers = range(spot.number, spot.number + count)
+        return any(Spot(spot.stream, number) in self.shelves.parts for number in numbers)
 
     def write(self, writes: Writes) -> Writes:
         """Carry out what was decided; gives back the writes with their keys."""

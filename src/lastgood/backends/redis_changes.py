@@ -29,7 +29,8 @@ from lastgood.rows import (
 
 GROUP = 1000
 GRACE_MS = 24 * 3600 * 1000
-"""How long a thread of which every checkpoint is over its time stays, before it goes as a whole."""
+"""How long a thread of which every checkpoint is over its time stays, before it goes as a whole; it
+counts from its last use, if that was later: a run that began in it may still save."""
 STAGED = 1 << 20
 """A change with more bytes of parts than this is sent in pieces first."""
 
@@ -82,7 +83,8 @@ def steps(
     found += _parts(change, thread, staged)
     for row in change.checkpoints:
         found += _checkpoint(thread, row)
-    found.append(("lasting", _lasting(change), GRACE_MS - shift // 1000))
+    used = change.thread.updated_at if change.thread else 0
+    found.append(("lasting", _lasting(change), GRACE_MS - shift // 1000, used))
     if change.checkpoints:
         found.append(("tell",))
     return found
@@ -98,10 +100,10 @@ def _checks(change: Change, claims: Sequence[Claim], staged: Staged | None) -> I
     if change.checkpoints:
         yield ("unused", *(row.id for row in change.checkpoints))
     known = set(change.streams)
-    first = {part.stream: part.number for part in reversed(change.parts)}
-    free = [part_field(s, number) for s, number in first.items() if s not in known]
-    if free:
-        yield ("free", *free)
+    # Each of them: a sweep leaves holes, and what is behind one would be overwritten.
+    free = [part_field(p.stream, p.number) for p in change.parts if p.stream not in known]
+    for at in range(0, len(free), GROUP):
+        yield ("free", *free[at : at + GROUP])
     if staged is not None:
         yield ("staged", staged.key, staged.count)
     for claim in claims:

@@ -126,7 +126,7 @@ def decide(
     return _made(tables, change, writes, found, supply)
 
 
-def _not_known(spot: Spot) -> bool:  # noqa: ARG001
+def _not_known(spot: Spot, count: int) -> bool:  # noqa: ARG001
     """Whether a stream has grown is for the store to say when it writes."""
     return False
 

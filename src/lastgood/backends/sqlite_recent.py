@@ -58,7 +58,7 @@ class Recent:
         found = self._lines.get((name, lane.agent, scope.branch or lane.current))
         return Line(self._threads[name], lane, *found) if found else None
 
-    def has_part(self, spot: Spot) -> bool | None:
+    def grown(self, spot: Spot) -> bool | None:
         """Whether a stream has grown over a number; None if we did not write to it."""
         end = self._ends.get(spot.stream)
         return None if end is None else spot.number < end

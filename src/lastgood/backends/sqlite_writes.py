@@ -64,6 +64,7 @@ _LAST_KEY = {
 _NOTE_KEY = "UPDATE lastgood_meta SET value = ? WHERE name = ?"
 _DELETE_TAG = "DELETE FROM lastgood_tag WHERE thread = ? AND name = ?"
 _DELETE_ITEM = "DELETE FROM lastgood_item WHERE thread = ? AND shelf = ? AND key = ?"
+_ANY_PART = "SELECT 1 FROM lastgood_part WHERE key BETWEEN ? AND ? LIMIT 1"
 _UPDATE_NEWEST = "UPDATE lastgood_meta SET value = ? WHERE name = 'newest'"
 SECOND = 1_000_000
 AT_ONCE = 500
@@ -99,14 +100,15 @@ class SqliteWriter(SqliteTables):
             self._recent.account(thread.thread)
 
     def taken(self, writes: Writes) -> Taken:
-        return taken(self, writes, self._has_part) | met(self, writes)
+        return taken(self, writes, self._grown) | met(self, writes)
 
-    def _has_part(self, spot: Spot) -> bool:
-        known = self._recent.has_part(spot)
+    def _grown(self, spot: Spot, count: int) -> bool:  # noqa: ARG002
+        """Any number from there on counts, so that nothing is above the end that is noted."""
+        known = self._recent.grown(spot)
         if known is not None:
             return known
-        key = spot.stream << 32 | spot.number
-        found = self.connection.execute("SELECT 1 FROM lastgood_part WHERE key = ?", (key,))
+        low = spot.stream << 32
+        found = self.connection.execute(_ANY_PART, (low | spot.number, low | LOW))
         return found.fetchone() is not None
 
     def write(self, writes: Writes) -> Writes:

@@ -8,6 +8,7 @@ integrity error, never an absence.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
@@ -327,15 +328,20 @@ def absent(thread: ThreadRow, holds: bool, what: str) -> None:
         )
 
 
-def taken(tables: Tables, writes: Writes, has_part: Callable[[Spot], bool]) -> Taken:
-    """What stands in the way of a decision: grown streams, a branch of the same name."""
+def taken(tables: Tables, writes: Writes, grown: Callable[[Spot, int], bool]) -> Taken:
+    """What stands in the way of a decision: grown streams, a branch of the same name.
+
+    `grown` tells whether a stream has any of so many numbers from one on: a sweep leaves holes, so
+    that the first of them is free does not say that the others are.
+    """
     found: set[Literal["stream", "branch", "id"]] = set()
     if writes.opens and tables.branch(*writes.branches[0][:3]) is not None:
         found.add("branch")
     first = {part.slot: part.number for part in reversed(writes.parts)}
+    counts = Counter(part.slot for part in writes.parts)
     for slot, number in first.items():
         stream = writes.slots[slot].stream
-        if stream and has_part(Spot(stream, number)):
+        if stream and grown(Spot(stream, number), counts[slot]):
             found.add("stream")
     return frozenset(found)
 

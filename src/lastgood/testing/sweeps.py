@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,12 +13,14 @@ from lastgood import CheckpointNotFoundError, StaleWriterError, Swept, ThreadDel
 from lastgood import thread_sweep as sweeps
 from lastgood.client import Client
 from lastgood.model import Gap, Header
+from lastgood.scanning import advance
 from lastgood.testing.cases import case
 from lastgood.testing.items_cases import item, put
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import (
     Store,
     core_of,
+    driven,
     everything,
     head_state,
     headers,
@@ -36,6 +39,10 @@ def messages(first: int, count: int = 60) -> dict[str, Any]:
 
 async def _stored(client: Client, thread: str) -> int:
     return (await client.stats(thread)).physical
+
+
+async def _next(steps: AsyncIterator[int]) -> int:
+    return await anext(steps)
 
 
 async def _whole(store: Store) -> None:
@@ -134,6 +141,30 @@ async def lines_go_on_after_a_sweep(store: Store) -> None:
 
 
 @case()
+async def a_hole_in_a_stream_is_not_grown_over(store: Store) -> None:
+    """What a sweep left behind the page that it took is overwritten by nobody."""
+    client = store.client()
+    shared = messages(0, 40)["messages"]
+    states = [
+        {"messages": [*shared, *(f"{name}-{number} " * 700 for number in range(count))]}
+        for name, count in (("first", 0), ("gone", 1), ("kept", 3), ("over", 4), ("into", 1))
+    ]
+    ids = [await save(client, "s", state) for state in states[:3]]
+    await client.expire(ids[1])
+    await client.sweep("s")
+    for state in states[3:]:
+        beside = store.client()
+        await beside.restore(ids[0])
+        ids.append(await save(beside, "s", state, parent_id=ids[0]))
+    states.append({"messages": [*states[4]["messages"], *states[3]["messages"]]})
+    ids.append(await save(beside, "s", states[5], parent_id=ids[4]))
+    reader = store.client()
+    for number in (0, 2, 3, 4, 5):
+        assert (await reader.restore(ids[number])).state == states[number]
+    await _whole(store)
+
+
+@case()
 async def a_thread_that_is_over_goes_as_a_whole(store: Store) -> None:
     """Who still works on it learns that; the id can begin anew."""
     client = store.client()
@@ -148,6 +179,39 @@ async def a_thread_that_is_over_goes_as_a_whole(store: Store) -> None:
     assert await thread_info(client, "s") is None
     await save(client, "s", {"n": 1})
     assert await head_state(client, "s") == {"n": 1}
+    await _whole(store)
+
+
+@case()
+async def a_thread_that_is_used_again_does_not_go(store: Store) -> None:
+    """Who keeps something in it, or begins a run, while it is read or before."""
+    client, other = store.client(), store.client()
+    names = ("item", "run", "run before")
+    for name in names:
+        await save(client, name, messages(0), ttl_seconds=60)
+    await store.pass_time(DAY + 100)
+    earlier = other.run("run before", agent_id="a")
+    await earlier.__aenter__()
+    assert (await client.sweep("run before")).waiting == 1
+    await earlier.save({"n": 1})
+    sweep = sweeps.ThreadSweep(core_of(client), "item", sweeps.Rules(0))
+    steps = sweep.steps()
+    await driven(client, _next(steps))
+    await put(other, "item", item(b"k", b"value"))
+    while await driven(client, advance(steps)):
+        pass
+    assert (sweep.swept.threads, sweep.swept.checkpoints) == (0, 1)
+    sweep = sweeps.ThreadSweep(core_of(client), "run", sweeps.Rules(DAY * 1_000_000))
+    steps = sweep.steps()
+    await driven(client, _next(steps))
+    async with other.run("run", agent_id="a") as run:
+        while await driven(client, advance(steps)):
+            pass
+        assert (sweep.swept.threads, sweep.swept.checkpoints, sweep.swept.waiting) == (0, 0, 1)
+        await run.save({"n": 1})
+    await earlier.__aexit__(None, None, None)
+    assert {info.thread_id for info in await client.threads()} == set(names)
+    assert await head_state(store.client(), "run") == {"n": 1}
     await _whole(store)
 
 
@@ -232,6 +296,25 @@ async def a_sweep_beside_writers(store: Store) -> None:
     reader = store.client()
     for id, state in kept:
         assert (await reader.restore(id)).state == state
+    await _whole(store)
+
+
+@case()
+async def two_sweeps_at_once(store: Store) -> None:
+    """What one of them was about to read, the other has removed: it reads the thread again."""
+    client, other = store.client(), store.client()
+    for number in range(4):
+        state = {**messages(number), **{f"{key} of {number}": "x" * 60 for key in range(40)}}
+        await save(client, "s", state, ttl_seconds=60 if number else None)
+    sweep = sweeps.ThreadSweep(core_of(client), "s", sweeps.Rules())
+    steps = sweep.steps()
+    await driven(client, _next(steps))
+    await store.pass_time(100)
+    swept = await other.sweep(grace_seconds=0)
+    assert swept.checkpoints == 3
+    while await driven(client, advance(steps)):
+        pass
+    assert sweep.swept == Swept()
     await _whole(store)
 
 

@@ -75,16 +75,18 @@ function steps.advance(args)
 end
 
 -- A thread of which every checkpoint expires goes as a whole, all keys at one moment, when the last
--- one is long over its time; any other stays.
+-- one is long over its time and nobody has used it for as long; any other stays.
 function steps.lasting(args)
   local expires = args[1] == 'no'
-  local had = call('PTTL', thread) > 0
-  if args[1] == 'same' then expires = had end
-  if not expires and not had then return end
+  local left = call('PTTL', thread)
+  if not expires and left <= 0 then return end
   local last = call('ZREVRANGE', thread .. ':x', 0, 0, 'WITHSCORES')
   for _, suffix in ipairs(SUFFIXES) do
-    if expires and last[2] then
-      call('PEXPIREAT', thread .. suffix, whole(tonumber(last[2]) / 1000 + tonumber(args[2])))
+    if args[1] == 'same' then
+      call('PEXPIRE', thread .. suffix, left)
+    elseif expires and last[2] then
+      local used = math.max(tonumber(last[2]), tonumber(args[3]))
+      call('PEXPIREAT', thread .. suffix, whole(used / 1000 + tonumber(args[2])))
     else
       call('PERSIST', thread .. suffix)
     end
