@@ -1,5 +1,6 @@
 """What lies where: one slot for a thread, hints that lie, key expiry, faults that others had."""
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 import redis
+from redis.connection import AbstractConnection
 from redis.crc import key_slot
 
 from lastgood import BlockingClient, CheckpointConflictError
@@ -241,3 +243,27 @@ def test_parts_that_were_sent_and_never_committed_go_by_themselves(
         assert len(place.keys("*:w:*")) == 1
         time.sleep(1.5)
         assert place.keys("*:w:*") == []
+
+
+def test_parts_are_never_there_without_an_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the last bytes of a piece arrive, and then the connection is gone."""
+    sent, torn = AbstractConnection.send_packed_command, []
+
+    def tear(connection: AbstractConnection, command: Any, check_health: bool = True) -> None:
+        data = b"".join(command)
+        if len(data) < 1 << 20 or torn:
+            return sent(connection, command, check_health)
+        torn.append(sent(connection, [data[:-5]], check_health))
+        connection.disconnect()
+        raise redis.ConnectionError("torn")
+
+    with place.client() as client:
+        client.save("a", session_id="s", execution_state={"n": 1})
+        monkeypatch.setattr(AbstractConnection, "send_packed_command", tear)
+        state = {"x": [os.urandom(1000).hex() for _ in range(1000)]}
+        saved = client.save("a", session_id="s", execution_state=state)
+        assert torn
+        assert client.restore(saved).state == state
+        assert [key for key in place.keys("*:w:*") if place.raw.ttl(key) < 0] == []

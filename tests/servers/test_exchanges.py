@@ -67,6 +67,11 @@ class TestPostgres:
         steps = [("asked", message(b"S") * 2), ("answered", READY), ("answered", READY)]
         assert played(started(), *steps) == [False, False, True]
 
+    def test_a_flush_after_a_sync_asks_for_nothing(self) -> None:
+        sync, flush = ("asked", message(b"E") + message(b"S")), ("asked", message(b"H"))
+        assert played(started(), sync, ("answered", READY), flush) == [False, True, True]
+        assert played(started(), sync, flush, ("answered", READY)) == [False, False, True]
+
     def test_a_flush_may_be_waited_for(self) -> None:
         steps = [("asked", message(b"E") + message(b"H")), ("answered", message(b"D"))]
         assert played(started(), *steps) == [False, True]

@@ -10,6 +10,7 @@ from lastgood.backends.redis_changes import GROUP, STAGED, Staged, part_pairs
 from lastgood.backends.redis_hints import Hints
 from lastgood.backends.redis_keys import Keys, part_field
 from lastgood.backends.redis_rows import StoredPart, unpacked_part
+from lastgood.backends.redis_scripts import STAGE
 from lastgood.backends.redis_wire import Command, Wire, Word
 from lastgood.backends.remote_changes import Change
 
@@ -51,7 +52,7 @@ async def staged(wire: Wire, thread: str, change: Change) -> Staged | None:
         return None
     key = f"{thread}:w:{os.urandom(8).hex()}"
     for piece in _pieces(part_pairs(change)):
-        await wire.send([("HSET", key, *piece), ("EXPIRE", key, STAGING_SECONDS)])
+        await wire.one(*STAGE.call(key, STAGING_SECONDS, *piece))
     return Staged(key, len(change.parts))
 
 

@@ -34,4 +34,5 @@ def _script(*names: str, head: str = "") -> Script:
 ASK = _script("prelude", "columns", "ask", head=_places())
 COMMIT = _script("prelude", "commit", head=_suffixes())
 HINT = _script("prelude", "hint")
+STAGE = _script("stage")
 WATCH = _script("watch")

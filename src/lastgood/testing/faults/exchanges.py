@@ -88,9 +88,11 @@ class PostgresExchange(Exchange):
         elif letter in (b"Q", b"S", b"F", b"p"):
             self.owed += 1
             self.going_on = self._flushing = False
-        elif letter in (b"P", b"B", b"D", b"E", b"C", b"H"):  # answered after a Sync or a Flush
+        elif letter in (b"P", b"B", b"D", b"E", b"C"):  # answered after a Sync or a Flush
             self.going_on = True
-            self._flushing = letter == b"H"
+            self._flushing = False
+        elif letter == b"H":  # after a Sync it has nothing to flush, and is not answered
+            self._flushing = self.going_on
         elif letter in (b"d", b"c", b"f"):
             self.owed = max(self.owed, 1)
 

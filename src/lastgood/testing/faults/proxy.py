@@ -242,8 +242,9 @@ class Link:
 
     async def _to_server(self) -> None:
         while data := await self._client.reader.read(CHUNK):
-            begins = self._exchange.settled
+            waits = not self._exchange.settled
             self._exchange.asked(data)
+            begins = not waits and not self._exchange.settled  # something is asked for
             if not self._proxy.passes(data, begins=begins):
                 self._doomed = True
             await self._proxy.travel("to_server")

@@ -1,9 +1,8 @@
-"""A network that fails between a client and its PostgreSQL: nothing is lost, nothing is there
-twice, and nobody waits for ever.
+"""A network that fails between a client and its server: nothing is lost, nothing is there twice,
+and nobody waits for ever.
 """
 
 import asyncio
-import os
 import random
 import signal
 import threading
@@ -15,59 +14,55 @@ from typing import Any
 
 import pytest
 from failpoint_driver import OPERATIONS, Bench
-from rich_store import same_every_time
-from stores import Stores, opened
+from network_bench import SERVERS, Server, cut_on, large, numbers, outcome, put, run_behind, save
+from stores import Stores
 
 from lastgood import BackendConnectionError, BlockingClient, TransientStorageError
-from lastgood.backends import postgres_connections, postgres_wire, remote, turns
-from lastgood.item_rules import ChangeItems, ItemDraft
-from lastgood.item_rules import Outcome as ItemOutcome
+from lastgood.backends import postgres_connections, postgres_wire, redis_clients, remote, turns
 from lastgood.testing.faults.proxy import Proxy
-from lastgood.testing.faults.store import View, view
-from lastgood.testing.postgres_harness import PostgresHarness
-from lastgood.testing.store import COLOURS, Colour, Store, committed, core_of, headers
-from lastgood.testing.suite import run_body
+from lastgood.testing.store import COLOURS, Store, headers
 
-pytestmark = pytest.mark.server("postgres")
-
-COMMIT = b"WITH guard AS"
+KINDS = [pytest.param(kind, marks=pytest.mark.server(kind)) for kind in SERVERS]
 Play = Callable[[Callable[[Store], Any]], None]
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(kind: str) -> Server:
+    return SERVERS[kind]
+
+
+@pytest.fixture(scope="module")
+def straight(kind: str, request: pytest.FixtureRequest) -> str:
+    """The address without the proxy."""
+    return request.getfixturevalue(f"{kind}_url")
+
+
 @pytest.fixture
-def proxy(postgres_url: str) -> Iterator[Proxy]:
-    with Proxy(postgres_url) as one:
+def proxy(straight: str) -> Iterator[Proxy]:
+    with Proxy(straight) as one:
         yield one
 
 
-class BehindProxy(PostgresHarness):
-    """Clients go through a proxy; what the harness itself does, goes straight."""
-
-    def __init__(self, directory: Path, proxy: Proxy, straight: str) -> None:
-        super().__init__(directory, proxy.url)
-        self._straight = straight
-
-    def close(self) -> None:
-        self._url = self._straight
-        super().close()
+@pytest.fixture
+def play_in(proxy: Proxy, server: Server, straight: str, tmp_path: Path) -> Callable[..., None]:
+    """Run a body in a colour, on clients behind the proxy."""
+    return partial(run_behind, proxy, server.harness, straight, tmp_path)
 
 
 @pytest.fixture(params=COLOURS)
-def play(request: pytest.FixtureRequest, proxy: Proxy, postgres_url: str, tmp_path: Path) -> Play:
-    """Run a body in a colour, on clients behind the proxy."""
-    colour: Colour = request.param
-    harness = BehindProxy(tmp_path, proxy, postgres_url)
+def play(request: pytest.FixtureRequest, play_in: Callable[..., None]) -> Play:
+    return partial(play_in, request.param)
 
-    def run(body: Callable[[Store], Any]) -> None:
-        async def healed(store: Store) -> None:
-            try:
-                await body(store)
-            finally:
-                proxy.heal()
 
-        run_body(healed, harness, colour)
-
-    return run
+@pytest.fixture
+def play_tasks(play_in: Callable[..., None]) -> Play:
+    """For what only tasks can meet."""
+    return partial(play_in, "async")
 
 
 @pytest.fixture
@@ -78,55 +73,29 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_wire, "SILENCE_SECONDS", 1.0)
     monkeypatch.setattr(postgres_connections.BoundConnection, "silence", 1.0)
     monkeypatch.setattr(postgres_connections.BoundAsyncConnection, "silence", 1.0)
-
-
-async def save(client: Any, number: int, **options: Any) -> str:
-    state = {"n": number, "items": [f"{number} " * 100] * 30}
-    return await client.save("solo", session_id="s", execution_state=state, **options)
-
-
-async def numbers(client: Any) -> list[int]:
-    """What was saved, oldest first; the line must be whole."""
-    found = (await headers(client, "s"))[::-1]
-    assert [h.parent_id for h in found] == [None, *(h.checkpoint_id for h in found[:-1])]
-    return [(await client.restore(h.checkpoint_id)).state["n"] for h in found]
+    monkeypatch.setattr(redis_clients, "REPLY_SECONDS", 1.0)
 
 
 # every operation, cut at its commit
 
 
 @pytest.fixture(scope="module")
-def bench(postgres_url: str) -> Iterator[Bench]:
-    with Stores(postgres_url) as stores:
+def bench(straight: str) -> Iterator[Bench]:
+    with Stores(straight) as stores:
         yield Bench(stores)
 
 
-def outcome(bench: Bench, operation: Any, fail: Callable[[Proxy], None]) -> tuple[Any, View]:
-    """What an operation gives and leaves when something happens to its commit."""
-    bench.count += 1
-    url = bench.stores.copied(bench.prepared, f"net-{bench.count}")
-    with Proxy(url) as proxy:
-        client = opened(proxy.url)
-        with same_every_time():
-            [os.urandom(10) for _ in range(50)]  # ids that `prepare` has not used
-            given = operation(client, bench.ids, lambda: fail(proxy))
-        client.close()
-    reader = opened(url)
-    try:
-        return given, view(reader)
-    finally:
-        reader.close()
-
-
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-def test_a_commit_that_was_cut_is_carried_out_once(operation: Any, bench: Bench) -> None:
+def test_a_commit_that_was_cut_is_carried_out_once(
+    operation: Any, bench: Bench, server: Server
+) -> None:
     """Before it arrived, or after it was carried out: for the caller nothing has happened."""
     unharmed = outcome(bench, operation, lambda proxy: None)
     cuts = 0
 
     def remember(proxy: Proxy, cut: Callable[..., None]) -> None:
         nonlocal cuts
-        cut(match=COMMIT)
+        cut(match=server.commit)
         cuts += 1
 
     assert outcome(bench, operation, lambda p: remember(p, p.cut_before)) == unharmed
@@ -159,26 +128,61 @@ def test_any_round_trip_may_be_cut(after: bool, play: Play, proxy: Proxy) -> Non
     play(body)
 
 
-def test_connections_that_are_cut_again_and_again(play: Play, proxy: Proxy, seed: str) -> None:
+def test_a_large_save_that_is_cut_in_the_middle(play: Play, proxy: Proxy) -> None:
+    """However many round trips it takes, and at whichever of them: it is there once."""
+
+    async def body(store: Store) -> None:
+        client, *readers = (store.client() for _ in range(7))
+        await save(client, 0)
+        for reader in readers:
+            await reader.threads()
+        for nth, reader in enumerate(readers, 1):
+            state = large(nth, 2500)
+            proxy.cut_after(nth)
+            saved = await client.save("solo", session_id="s", execution_state=state)
+            assert (await reader.restore(saved)).state == state
+        assert await numbers(client) == list(range(7))
+        assert (await client.verify(data=True)).clean
+
+    play(body)
+
+
+def test_no_piece_of_a_save_that_was_cut_stays(play: Play, proxy: Proxy, server: Server) -> None:
+    """Cut inside of a request, at any packet of it: as if it had been sent once."""
+
+    async def body(store: Store) -> None:
+        client = store.client()
+        await client.threads()
+        for nth in range(1, 25):
+            state = large(nth, 600)
+            proxy.cut_before(nth, match=b"")
+            await client.save("solo", session_id="s", execution_state=state)
+            proxy.heal()
+            await client.save("solo", session_id="calm", execution_state=state)
+        assert await numbers(client) == list(range(1, 25))
+        assert proxy.cuts > 12
+        found = server.pieces(store.harness)
+        assert found == [found[0]] * 2, "those of two threads that are alike, and no others"
+
+    play(body)
+
+
+def test_connections_that_are_cut_again_and_again(
+    play: Play, proxy: Proxy, server: Server, rng: random.Random
+) -> None:
     """Four writers, each with a run; every few hundredths of a second all lose their connection."""
     steps = 25
 
-    async def write(store: Store, writer: int) -> list[str]:
-        client = store.client()
+    async def write(client: Any, writer: int) -> list[str]:
         async with client.run(f"run-{writer}", initial={"n": []}) as run:
             return [await run.append("n", number, step_name=f"{number}") for number in range(steps)]
 
     async def body(store: Store) -> None:
-        await store.client().threads()
-        stop = threading.Event()
-        villain = threading.Thread(target=cut_on, args=(proxy, stop, random.Random(seed)))
-        villain.start()
-        try:
-            calls = [lambda w=writer: write(store, w) for writer in range(4)]
-            done = await store.together(calls)
-        finally:
-            stop.set()
-            villain.join()
+        clients = [store.client() for _ in range(4)]
+        for client in [store.client()] if server.at_once else clients:
+            await client.threads()
+        with cut_on(proxy, rng):
+            done = await store.together([partial(write, c, n) for n, c in enumerate(clients)])
         reader = store.client()
         for writer, ids in enumerate(done):
             assert not isinstance(ids, BaseException), ids
@@ -188,11 +192,6 @@ def test_connections_that_are_cut_again_and_again(play: Play, proxy: Proxy, seed
             assert last.state == {"n": list(range(steps))}
 
     play(body)
-
-
-def cut_on(proxy: Proxy, stop: threading.Event, rng: random.Random) -> None:
-    while not stop.wait(rng.uniform(0.02, 0.15)):
-        proxy.cut()
 
 
 # waiting
@@ -226,7 +225,7 @@ def test_a_network_that_falls_silent_for_a_moment(way: str, play: Play, proxy: P
 
 
 def test_nobody_waits_for_a_silent_network_for_ever(
-    play: Play, proxy: Proxy, impatient: None
+    impatient: None, play: Play, proxy: Proxy, server: Server
 ) -> None:
     """Patience, one more attempt, and the error says where."""
 
@@ -239,7 +238,7 @@ def test_nobody_waits_for_a_silent_network_for_ever(
         ):
             proxy.black_hole()
             began = time.monotonic()
-            with pytest.raises(TransientStorageError, match=r"postgresql://.*(no answer|within)"):
+            with pytest.raises(TransientStorageError, match=server.silent):
                 await call()
             assert time.monotonic() - began < 2 + 1 + 5 + 2
             proxy.heal()
@@ -263,7 +262,7 @@ def test_a_server_that_is_away_for_a_moment(play: Play, proxy: Proxy) -> None:
     play(body)
 
 
-def test_a_server_that_stays_away(play: Play, proxy: Proxy, impatient: None) -> None:
+def test_a_server_that_stays_away(impatient: None, play: Play, proxy: Proxy) -> None:
     async def body(store: Store) -> None:
         client = store.client()
         await save(client, 0)
@@ -284,7 +283,7 @@ def test_a_server_that_stays_away(play: Play, proxy: Proxy, impatient: None) -> 
 
 
 def test_many_writers_to_one_thread_wait_no_longer_than_one(
-    play: Play, proxy: Proxy, impatient: None
+    impatient: None, play: Play, proxy: Proxy
 ) -> None:
     """They take turns, but not at waiting for a server that does not answer."""
 
@@ -293,31 +292,23 @@ def test_many_writers_to_one_thread_wait_no_longer_than_one(
         await save(client, 0)
         proxy.black_hole()
         began = time.monotonic()
-        found = await store.together([partial(save, client, number) for number in range(1, 9)])
+        found = await store.together([partial(save, client, number) for number in range(1, 17)])
         assert time.monotonic() - began < 2 + 1 + 5 + 2
         assert {type(each) for each in found} == {TransientStorageError}
         proxy.heal()
-        await save(client, 9)
-        assert (await numbers(client))[-1] == 9
+        await save(client, 17)
+        assert (await numbers(client))[-1] == 17
 
     play(body)
 
 
 def test_items_that_another_writer_changed_are_not_said_to_be_ours(
-    play: Play, proxy: Proxy, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, proxy: Proxy, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change never reached the server. When it is sent again, what it expects is not there."""
 
     async def body(store: Store) -> None:
         client, other = store.client(), store.client()
-        core, place = core_of(client), ("shelf", b"k")
-
-        async def put(client: Any, value: bytes, expected: bytes | None) -> bool:
-            drafts, known = (ItemDraft(*place, value),), {place: expected}
-            intent = ChangeItems(core.tenant, "s", puts=drafts, expected=known)
-            answer = (await committed(client, intent)).answer
-            assert isinstance(answer, ItemOutcome)
-            return answer.done
 
         async def meanwhile(seconds: float) -> None:
             monkeypatch.undo()
@@ -325,9 +316,9 @@ def test_items_that_another_writer_changed_are_not_said_to_be_ours(
 
         assert await put(client, b"old", None)
         monkeypatch.setattr(remote, "pause", meanwhile)
-        proxy.cut_before(match=COMMIT)
+        proxy.cut_before(match=server.commit)
         assert not await put(client, b"ours", b"old")
-        proxy.cut_after(match=COMMIT)
+        proxy.cut_after(match=server.commit)
         assert await put(client, b"ours", b"theirs"), "it is recognised"
 
     play(body)
@@ -337,7 +328,7 @@ def test_items_that_another_writer_changed_are_not_said_to_be_ours(
 
 
 def test_cancelled_tasks_leave_the_store_and_the_pool_in_order(
-    proxy: Proxy, postgres_url: str, tmp_path: Path, rng: random.Random
+    play_tasks: Play, proxy: Proxy, rng: random.Random
 ) -> None:
     """At any moment of a save: it is there, or not; what was acknowledged is."""
 
@@ -362,11 +353,11 @@ def test_cancelled_tasks_leave_the_store_and_the_pool_in_order(
         await numbers(client)
         assert proxy.connections < 60
 
-    run_body(body, BehindProxy(tmp_path, proxy, postgres_url), "async")
+    play_tasks(body)
 
 
 def test_a_cancelled_task_ends_though_the_network_is_silent(
-    proxy: Proxy, postgres_url: str, tmp_path: Path, impatient: None
+    impatient: None, play_tasks: Play, proxy: Proxy
 ) -> None:
     async def body(store: Store) -> None:
         client = store.client()
@@ -383,23 +374,20 @@ def test_a_cancelled_task_ends_though_the_network_is_silent(
         await save(client, 2)
         assert (await numbers(client))[-1] == 2
 
-    run_body(body, BehindProxy(tmp_path, proxy, postgres_url), "async")
+    play_tasks(body)
 
 
-def test_an_interrupt_at_the_keyboard_leaves_the_pool_in_order(
-    proxy: Proxy, postgres_url: str
-) -> None:
+def test_an_interrupt_at_the_keyboard_leaves_the_pool_in_order(proxy: Proxy, straight: str) -> None:
     """Ctrl-C while a blocking save waits for its answer; the next one works."""
-    import _thread
-
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by runs in the background
-    with Stores(postgres_url) as stores, Stores(proxy.url) as through:
+    interrupt = partial(signal.pthread_kill, threading.get_ident(), signal.SIGINT)
+    with Stores(straight) as stores, Stores(proxy.url) as through:
         through._prefix = stores._prefix
         stores.new("keys")
         with BlockingClient.open(through.new("keys")) as client:
             client.save("solo", session_id="s", execution_state={"n": 0})
             proxy.delay(to_client=0.5)
-            threading.Timer(0.2, _thread.interrupt_main).start()
+            threading.Timer(0.2, interrupt).start()
             with pytest.raises(KeyboardInterrupt):
                 client.save("solo", session_id="s", execution_state={"n": 1})
             proxy.heal()
