@@ -263,6 +263,19 @@ async def damage_is_not_carried_on(store: Store) -> None:
 
 
 @case()
+async def what_was_swept_since(store: Store) -> None:
+    """Is the same thread still, though it takes less."""
+    client, target = store.client(), store.client_on(MemoryBackend())
+    for number in range(3):
+        await save(client, "s", {"notes": [f"{number} {note}" for note in MANY["notes"]]})
+    await client.expire((await client.resolve("s@2")).checkpoint_id)
+    assert (await copied(client, target)).threads == 1
+    await client.sweep()
+    again = await copied(client, target)
+    assert (again.same, again.problems) == (1, ())
+
+
+@case()
 async def what_is_over_its_time(store: Store) -> None:
     """Expiry is a moment, not a duration: it does not begin anew."""
     client, target = store.client(), elsewhere(store)
