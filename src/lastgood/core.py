@@ -238,7 +238,10 @@ class Core:
         row = found.rows.get(named) or found.tip
         if row is None or found.live is None or row.thread != found.live.thread:
             return intent
-        stored = await self.stored(row)
+        try:
+            stored = await self.stored(row)
+        except CheckpointNotFoundError:  # removed meanwhile
+            return intent
         laid = draft._replace(tree=rebased(draft.tree, stored.tree), base=row.id, stored=stored)
         return intent._replace(draft=laid)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from lastgood.backend import Listing
 from lastgood.core import About, Core, Loaded
 from lastgood.driver import Driver
+from lastgood.errors import CheckpointNotFoundError
 from lastgood.ids import NAME_LIMIT
 from lastgood.model import Sentinel
 from lastgood.refs import Address
@@ -87,7 +88,14 @@ async def expire(core: Core, ref: str) -> bool:
 async def latest(core: Core, thread: str, agent: str) -> Loaded | None:
     """The head of a lane's current branch."""
     tip = await core.tip(thread, agent)
-    return None if tip is None else await core.load(tip)
+    while tip is not None:
+        try:
+            return await core.load(tip)
+        except CheckpointNotFoundError:  # removed meanwhile: another one is the head by now
+            before, tip = tip, await core.tip(thread, agent)
+            if tip is not None and tip.row.id == before.row.id:
+                raise
+    return None
 
 
 async def delete(core: Core, thread: str) -> bool:

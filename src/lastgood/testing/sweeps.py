@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from lastgood import CheckpointNotFoundError, StaleWriterError, Swept, ThreadDeletedError
+from lastgood import (
+    CheckpointNotFoundError,
+    StaleWriterError,
+    Swept,
+    ThreadDeletedError,
+    operations,
+)
 from lastgood import thread_sweep as sweeps
 from lastgood.client import Client
+from lastgood.commits import Found, Scope
 from lastgood.model import Gap, Header
 from lastgood.scanning import advance
 from lastgood.testing.cases import case
@@ -39,6 +46,11 @@ def messages(first: int, count: int = 60) -> dict[str, Any]:
 
 async def _stored(client: Client, thread: str) -> int:
     return (await client.stats(thread)).physical
+
+
+async def _swept_now(client: Client, thread: str) -> None:
+    async for _ in sweeps.ThreadSweep(core_of(client), thread, sweeps.Rules()).steps():
+        pass
 
 
 async def _next(steps: AsyncIterator[int]) -> int:
@@ -315,6 +327,35 @@ async def two_sweeps_at_once(store: Store) -> None:
     while await driven(client, advance(steps)):
         pass
     assert sweep.swept == Swept()
+    await _whole(store)
+
+
+@case()
+async def a_head_that_goes_while_it_is_read(store: Store) -> None:
+    """A reader takes the next one, a save that would have built on it is stored whole."""
+    client = store.client()
+    first = await save(client, "s", messages(0))
+    for call in ("latest", "save"):
+        doomed = await save(client, "s", messages(1))
+        other = store.client()
+        backend = core_of(other).backend
+        looks = [backend.look]
+
+        async def look(scope: Scope, doomed: str = doomed, looks: list[Any] = looks) -> Found:
+            found: Found = await looks[0](scope)
+            if await operations.expire(core_of(client), doomed):
+                await _swept_now(client, "s")
+            return found
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend, "look", look)
+            if call == "latest":
+                found = await other.latest(agent_id="a", session_id="s")
+                assert found is not None
+                assert found.checkpoint_id == first
+            else:
+                saved = await save(other, "s", messages(2))
+                assert (await store.client().restore(saved)).state == messages(2)
     await _whole(store)
 
 
