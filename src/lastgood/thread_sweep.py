@@ -68,6 +68,9 @@ def worth(row: ThreadRow, *, copies: bool) -> bool:
     return row.live and (row.expiring > 0 or (row.seq > row.checkpoints and not copies))
 
 
+_NOTHING: tuple[tuple[bytes, bytes], list[Reach]] = ((b"", b""), [])
+
+
 class ThreadSweep:
     """One sweep of one thread."""
 
@@ -77,7 +80,7 @@ class ThreadSweep:
         self._name = name
         self._rules = rules
         self._scanner = Scanner(core)
-        self._known: tuple[tuple[bytes, bytes], list[Reach]] = ((b"", b""), [])
+        self._known = _NOTHING
 
     async def steps(self) -> AsyncIterator[int]:
         """All of it."""
@@ -99,6 +102,7 @@ class ThreadSweep:
         if outline is None:
             return
         plan = Plan(outline, {}, {}, 0, {})
+        self._known = _NOTHING  # numbers of parts may be others' since the last attempt
         async for row in self._checkpoints(outline.row):
             plan = await self._planned(plan, row)
             yield 1

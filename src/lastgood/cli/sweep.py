@@ -13,8 +13,7 @@ from lastgood.cli.command import DONE, NO, Command, Refusal
 from lastgood.cli.printing import counted, size
 from lastgood.cli.store import json_option, opened
 from lastgood.cli.terminal import Terminal
-
-DAY = 86_400
+from lastgood.sweeping import DAY
 
 
 def run(options: Namespace) -> int:
@@ -107,8 +106,8 @@ SWEEP = Command(
     options=_options,
     run=run,
     epilog="""\
-The exit code is 1 if a thread was left alone because it is damaged. A SQLite file does not get
-smaller; what is saved next takes the place that is free.
+The exit code is 1 if a thread was left alone, because it is damaged or was written to all the
+time. A SQLite file does not get smaller; what is saved next takes the place that is free.
 
 examples:
   lastgood sweep --dry-run
