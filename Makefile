@@ -34,8 +34,9 @@ test: .venv/test.ok .venv/frameworks.ok $(if $(NEWER),.venv/agentflow.ok) ## eve
 	$(PYTEST) -n 2 tests --ignore tests/langgraph
 	$(WITH_FRAMEWORKS) -n 2 tests/langgraph
 
-test-fast: .venv/test.ok ## every test but the faults, the slow ones and those on servers
-	$(PYTEST) -n 2 -m "not fault and not slow and not server" tests --ignore tests/langgraph
+test-fast: .venv/test.ok ## every test but the faults, the slow ones, those on servers and what `make check` runs
+	$(PYTEST) -n 2 -m "not fault and not slow and not server" tests \
+		--ignore tests/langgraph --ignore tests/test_architecture.py
 
 check: .venv/dev.ok ## lint, format, types, spelling, architecture
 	.venv/dev/bin/ruff check .

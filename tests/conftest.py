@@ -7,6 +7,7 @@ tests find the addresses in the environment (`lastgood.testing.servers.VARIABLES
 this machine does not have is a skip for a person, and a failure where CI is set.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -60,6 +61,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         write_needs(directory(config), config.workerinput["workerid"], needed)
     elif not config.option.collectonly:
         config.stash[FLEET].provide(needed)
+    gc.collect()
+    gc.freeze()  # thousands of collected tests, which every full collection would look through
 
 
 @pytest.hookimpl(optionalhook=True)

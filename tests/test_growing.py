@@ -1,4 +1,4 @@
-"""A timeline of states that grew out of one another: each is whole, exact and its own."""
+"""A timeline of states that grew out of one another: whole, exact and, by default, their own."""
 
 import copy
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import pytest
 from lastgood import BlockingClient
 
 STEPS = 6
-LONG = 300
+LONG = 150
 """Messages that a list begins with: enough to be stored as pages in several chunks."""
 
 
@@ -71,11 +71,12 @@ def containers(value: Any) -> Iterator[int]:
             yield from containers(part)
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("cold", [True, False])
-def test_states_of_a_timeline_are_exact_and_share_nothing(
-    tmp_path: Path, change: Any, cold: bool
-) -> None:
+Line = tuple[BlockingClient, list[dict[str, Any]]]
+
+
+@pytest.fixture(params=[True, False], ids=["cold", "warm"])
+def line(request: pytest.FixtureRequest, tmp_path: Path, change: Any) -> Iterator[Line]:
+    """A client, and the states that it has saved, or that another one has."""
     state: dict[str, Any] = {"messages": [message(number) for number in range(LONG)], "step": -1}
     client = BlockingClient.sqlite(tmp_path / "x.db", durability="relaxed")
     expected = []
@@ -83,9 +84,16 @@ def test_states_of_a_timeline_are_exact_and_share_nothing(
         change(state, step)
         client.save("a", session_id="s", execution_state=state)
         expected.append(copy.deepcopy(state))
-    if cold:
+    if request.param:
         client.close()
         client = BlockingClient.sqlite(tmp_path / "x.db")
+    with client:
+        yield client, expected
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_states_of_a_timeline_are_exact_and_share_nothing(line: Line) -> None:
+    client, expected = line
     found = [checkpoint.state for checkpoint in client.timeline("a", "s")][::-1]
     assert found == expected
     assert [list(each) for each in found] == [list(each) for each in expected], "order of keys"
@@ -93,4 +101,25 @@ def test_states_of_a_timeline_are_exact_and_share_nothing(
     assert len(everything) == len(set(everything))
     again = client.timeline("a", "s")
     assert all(checkpoint.verify_integrity() for checkpoint in again)
-    client.close()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_states_of_a_shared_timeline_are_exact_and_each_has_its_own_lists(line: Line) -> None:
+    client, expected = line
+    checkpoints = client.timeline("a", "s", shared=True)
+    found = [checkpoint.state for checkpoint in checkpoints][::-1]
+    assert found == expected
+    assert [list(each) for each in found] == [list(each) for each in expected], "order of keys"
+    assert all(checkpoint.verify_integrity() for checkpoint in checkpoints)
+    found[-1]["messages"].clear()  # nobody should; the store and the next caller do not mind
+    assert [each.state for each in client.timeline("a", "s", shared=True)][::-1] == expected
+
+
+@pytest.mark.parametrize("change", [appended, stamped, with_a_second_list, unchanged])
+def test_states_of_a_shared_timeline_share_what_did_not_change(line: Line) -> None:
+    client, _ = line
+    first, *others = [each.state for each in client.timeline("a", "s", shared=True)][::-1]
+    begins = first["messages"][:LONG]
+    for other in others:
+        pairs = zip(begins, other["messages"], strict=False)
+        assert all(mine is theirs for mine, theirs in pairs)

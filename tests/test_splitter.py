@@ -21,7 +21,7 @@ from lastgood.errors import SerializationError
 from lastgood.filling import Filling
 from lastgood.manifest import Slot, Spot, Stored
 from lastgood.pages import SLICE
-from lastgood.splitting import addition, rebased, split
+from lastgood.splitting import INLINE, addition, rebased, split
 from lastgood.tree import Node, detached
 
 CODEC = Codec()
@@ -458,10 +458,17 @@ def test_a_wide_record_of_large_values(keys: int) -> None:
     assert max(costs[1:]) <= 16_384
 
 
-LARGE = [pytest.param(SLICE + by, marks=pytest.mark.slow) for by in (-5, -1, 0, 1)]
+NEAR = range(INLINE - 16, INLINE + 14)
+SLOW = [*(size for size in NEAR if abs(INLINE - size) > 4), *(SLICE + by for by in (-5, -1, 0, 1))]
 
 
-@pytest.mark.parametrize("size", [*range(4080, 4110), *LARGE])
+@pytest.mark.parametrize(
+    "size",
+    [
+        *range(INLINE - 4, INLINE + 5),
+        *(pytest.param(size, marks=pytest.mark.slow) for size in SLOW),
+    ],
+)
 def test_sizes_round_the_limits(size: int) -> None:
     """Inline or not follows from the value alone, whatever was there before."""
     values = ["x" * size, b"x" * size, [1] * size, ["x" * (size // 4)] * 4, {"k": "x" * size}]

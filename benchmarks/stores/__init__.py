@@ -17,6 +17,7 @@ from benchmarks.stores.lastgood import (
     LastgoodAppend,
     LastgoodLines,
     LastgoodSave,
+    LastgoodShared,
     LastgoodThreads,
     LastgoodUncached,
     LastgoodWriters,
@@ -30,6 +31,7 @@ STEPS: dict[str, type[Steps]] = {
     "floor-relaxed": RelaxedFloor,
     "lastgood-save": LastgoodSave,
     "lastgood-append": LastgoodAppend,
+    "lastgood-shared": LastgoodShared,
     "lastgood-save-relaxed": RelaxedSave,
     "lastgood-append-relaxed": RelaxedAppend,
     "langgraph-sqlite": LanggraphSteps,
@@ -77,6 +79,8 @@ DESCRIPTIONS = {
     "lastgood-save": "Lastgood, which finds by itself what changed: `run.save`"
     " (in W8 `client.save` with an explicit parent on each line)",
     "lastgood-append": "Lastgood with the change named by the caller: `run.append`",
+    "lastgood-shared": "`client.timeline` with `shared=True`: states to look at, which share what"
+    " did not change",
     "lastgood-save-relaxed": '`run.save` with `durability="relaxed"`: synchronous=NORMAL',
     "lastgood-append-relaxed": '`run.append` with `durability="relaxed"`: synchronous=NORMAL',
     "lastgood-manager": "the door for objects: `CheckpointManager.save` of an agent, on SQLite",

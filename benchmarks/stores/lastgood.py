@@ -85,6 +85,14 @@ class LastgoodSave(Blocking, Steps):
         return [dict(each.state) for each in found]
 
 
+class LastgoodShared(LastgoodSave):
+    """The same, whose lists of states share what did not change."""
+
+    def newest(self, limit: int) -> list[State]:
+        found = self.client.timeline(AGENT, THREAD, limit, shared=True)
+        return [dict(each.state) for each in found]
+
+
 class LastgoodAppend(LastgoodSave):
     """Lastgood with the change named by the caller: `run.append`."""
 

@@ -112,12 +112,12 @@ _GROWTH = {"few_ms": "small store ms", "many_ms": "large store ms"}
 WORKLOADS = {
     "look": Workload(
         "Look at the 20 newest of a W1 thread: full states by a fresh client, and headers alone",
-        ("lastgood-save", "langgraph-sqlite", "checkpnt"),
+        ("lastgood-save", "lastgood-shared", "langgraph-sqlite", "checkpnt"),
         newest_of_a_conversation,
         {"full_ms": "20 states ms", "headers_ms": "20 headers ms"},
         (
             Limit("headers_ms", "lastgood-save", 0.1),
-            Times("full_ms", "lastgood-save", "langgraph-sqlite", 5),
+            Times("full_ms", "lastgood-shared", "langgraph-sqlite", 5),
         ),
         once=frozenset({"checkpnt"}),
     ),

@@ -6,7 +6,7 @@ a list inside a tree, at the cost of what is appended wherever the path leads th
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableSequence
+from collections.abc import MutableSequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,22 +34,37 @@ def decoded(codec: Codec, node: Sequence) -> list[object]:
     return codec.unpack_array(node.count, pages.joined(node.chunks))
 
 
-Elements = Callable[[Codec, Sequence], list[object]]
-"""How the elements of a list are made; they become part of the value that is built."""
+class Making:
+    """How sequences become values: here each anew, for the one value that is built."""
+
+    def sequence(self, codec: Codec, node: Sequence) -> object:
+        """The value of a sequence."""
+        return _sequence(codec, node, self)
+
+    def elements(self, codec: Codec, node: Sequence) -> list[object]:
+        """The elements of a list; the value that is built takes this very list."""
+        return decoded(codec, node)
 
 
-def build(codec: Codec, node: Node, elements: Elements = decoded) -> object:
+ANEW = Making()
+
+
+def build(codec: Codec, node: Node, making: Making = ANEW) -> object:
     """The value of a tree."""
     pieces: list[bytes] = []
-    if elements is decoded and _spelled(node, pieces):
+    if making is ANEW and _spelled(node, pieces):
         return codec.unpack(*pieces)
     if isinstance(node, Leaf):
         return codec.unpack(node.data)
     if isinstance(node, Fields):
-        return codec.join(node.kind, node.extra, _items(codec, node.children, elements))
-    children = iter([build(codec, child, elements) for child in node.nested])
+        return codec.join(node.kind, node.extra, _items(codec, node.children, making))
+    return making.sequence(codec, node)
+
+
+def _sequence(codec: Codec, node: Sequence, making: Making) -> object:
+    children = iter([build(codec, child, making) for child in node.nested])
     if node.family is Family.ARRAY:
-        found = elements(codec, node)
+        found = making.elements(codec, node)
         if node.nested:
             found = [next(children) if type(e) is Nested else e for e in found]
         return codec.join(node.kind, node.extra, found)
@@ -84,17 +99,17 @@ def _spelled(node: Node, pieces: list[bytes]) -> bool:
     return True
 
 
-def build_state(codec: Codec, node: Node, elements: Elements = decoded) -> object:
+def build_state(codec: Codec, node: Node, making: Making = ANEW) -> object:
     """The value of a whole state; what this process lacks the class of knows its place in it."""
     with Noticing() as opaques:
-        value = build(codec, node, elements)
+        value = build(codec, node, making)
     if opaques:
         name_places(value, "state")
     return value
 
 
 def _items(
-    codec: Codec, children: dict[bytes, Node], elements: Elements
+    codec: Codec, children: dict[bytes, Node], making: Making
 ) -> list[tuple[object, object]]:
     """Keys and values; the keys and all that is small are decoded in one call."""
     small = [child.data for child in children.values() if isinstance(child, Leaf)]
@@ -102,7 +117,7 @@ def _items(
     keys = [next(values) for _ in children]
     nodes = zip(keys, children.values(), strict=True)
     return [
-        (key, next(values) if isinstance(node, Leaf) else build(codec, node, elements))
+        (key, next(values) if isinstance(node, Leaf) else build(codec, node, making))
         for key, node in nodes
     ]
 

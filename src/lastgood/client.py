@@ -190,15 +190,21 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
             self._core, self._driver, ref, target, schema=schema, note=note, ttl=ttl
         )
 
-    async def timeline(self, agent_id: str, session_id: str, limit: int = 50) -> list[Checkpoint]:
-        """An agent's checkpoints with their states, newest first."""
+    async def timeline(
+        self, agent_id: str, session_id: str, limit: int = 50, *, shared: bool = False
+    ) -> list[Checkpoint]:
+        """An agent's checkpoints with their states, newest first.
+
+        With `shared`, a large part that did not change from state to state is one object in all of
+        them: many states take the time and memory of one. Look at them, but change none.
+        """
         listing = Listing(
             thread=check_name(session_id, "session_id"),
             agent=check_name(agent_id, "agent_id"),
             limit=arguments.limit(limit),
         )
         found = await self._driver.run(operations.timeline(self._core, listing))
-        return self._core.built_line(found)
+        return self._core.built_line(found, shared=shared)
 
     async def expire(self, ref: str) -> bool:
         """Remove a checkpoint now; False if it is not there. Its neighbours stay."""

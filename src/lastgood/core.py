@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lastgood import manifest, tree
 from lastgood.backend import Backend, Extents, Located
-from lastgood.building import Elements, build_state, decoded
+from lastgood.building import ANEW, Making, build_state
 from lastgood.cache import TreeCache
 from lastgood.checkpoints import (
     Checkpoint,
@@ -32,7 +32,7 @@ from lastgood.errors import (
     SerializationError,
 )
 from lastgood.filling import Filling
-from lastgood.growing import Growing
+from lastgood.growing import Growing, Sharing
 from lastgood.headers import checkpoint_of, header_of
 from lastgood.ids import new_id, read_id
 from lastgood.manifest import Spot, Stored
@@ -342,15 +342,15 @@ class Core:
             self._verify(located)
         return Loaded(located, stored)
 
-    def built(self, loaded: Loaded, elements: Elements = decoded) -> Checkpoint:
+    def built(self, loaded: Loaded, making: Making = ANEW) -> Checkpoint:
         """A checkpoint with its state: on the caller's thread, for users' decoders run here."""
-        state = build_state(self.codec, loaded.stored.tree, elements)
+        state = build_state(self.codec, loaded.stored.tree, making)
         return checkpoint_of(loaded.located, self.codec, state)
 
-    def built_line(self, newest_first: list[Loaded]) -> list[Checkpoint]:
+    def built_line(self, newest_first: list[Loaded], *, shared: bool) -> list[Checkpoint]:
         """The same for checkpoints of which each grew out of the next."""
-        growing = Growing()
-        return [self.built(loaded, growing) for loaded in newest_first[::-1]][::-1]
+        making = Sharing() if shared else Growing()
+        return [self.built(loaded, making) for loaded in newest_first[::-1]][::-1]
 
     def _verify(self, located: Located) -> None:
         row, agent = located.row, located.agent

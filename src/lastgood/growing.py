@@ -1,21 +1,26 @@
 """Values of states that grew out of one another: what a long list begins with is decoded once.
 
-From the second state on, the list is kept aside and copied for each: a copy shares texts and
-numbers but no container, and takes half the time of decoding. Only lists of plain values are
-copied; whatever a user's function has made is made anew for each state.
+`Growing` makes states that are each their own: from the second on, the list is kept aside and
+copied for each. A copy shares texts and numbers but no container, and takes half the time of
+decoding. Only lists of plain values are copied; whatever a user's function has made is made anew.
+
+`Sharing` makes states to look at: what did not change is one object in all of them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from lastgood import pages
-from lastgood.building import decoded
+from lastgood.building import Making, decoded
 from lastgood.codec import Codec
 from lastgood.tree import Sequence
 
 LARGE = 16 * 1024
 """Bytes of a list from which on it is looked for in the states before."""
+LISTS = 16
+"""Lists that are looked through; those of states longer ago are forgotten."""
 
 _CONTAINERS = frozenset({dict, list})
 _ATOMS = frozenset({str, int, float, bool, bytes, type(None)})
@@ -24,13 +29,13 @@ Inner = tuple[tuple[Any, "Inner"], ...]
 """Where in a container there are others, and what is inside of those."""
 
 
-class Growing:
-    """The elements of lists, for states that are built one after the other, oldest first."""
+class Growing(Making):
+    """States of their own, built one after the other, oldest first."""
 
     def __init__(self) -> None:
-        self._lists: list[_Grown] = []
+        self._lists: deque[_Grown] = deque(maxlen=LISTS)
 
-    def __call__(self, codec: Codec, node: Sequence) -> list[object]:
+    def elements(self, codec: Codec, node: Sequence) -> list[object]:
         """The elements for one state, equal to those that `decoded` gives."""
         if node.nested or node.own_size < LARGE:
             return decoded(codec, node)
@@ -90,3 +95,29 @@ def _copied(container: Any, inner: Inner) -> Any:
         value = container[key]
         made[key] = _copied(value, below) if below else value.copy()
     return made
+
+
+class Sharing(Making):
+    """States that share what did not change, built one after the other, oldest first."""
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, object] = {}
+        self._lists: deque[tuple[Sequence, list[object]]] = deque(maxlen=LISTS)
+
+    def sequence(self, codec: Codec, node: Sequence) -> object:
+        """The value of a sequence, the same object for the same content."""
+        if node.hash not in self._values:
+            self._values[node.hash] = super().sequence(codec, node)
+        return self._values[node.hash]
+
+    def elements(self, codec: Codec, node: Sequence) -> list[object]:
+        """The elements; those that the list had before are the same objects."""
+        for number, (base, known) in enumerate(self._lists):
+            rest = pages.after(base.chunks, node.chunks)
+            if rest is not None:
+                found = [*known, *codec.unpack_array(node.count - base.count, rest)]
+                self._lists[number] = node, found
+                return found[:]
+        found = decoded(codec, node)
+        self._lists.append((node, found))
+        return found[:]

@@ -91,18 +91,27 @@ def count_pages(chunks: Sequence[Chunk]) -> int:
 
 def joined(chunks: Sequence[Chunk]) -> bytes:
     """The whole body."""
-    return chunks[0].data if len(chunks) == 1 else b"".join(chunk.data for chunk in chunks)
+    return chunks[0].data if len(chunks) == 1 else b"".join([chunk.data for chunk in chunks])
 
 
 def after(base: Sequence[Chunk], chunks: Sequence[Chunk]) -> bytes | None:
-    """What comes after a base that these chunks were `grown` from; None if they were not."""
-    last = len(base) - 1
-    if not 0 <= last < len(chunks) or tuple(base[:last]) != tuple(chunks[:last]):
-        return None
-    end = base[last].data
-    if not chunks[last].data.startswith(end):
-        return None
-    return b"".join([chunks[last].data[len(end) :], *[chunk.data for chunk in chunks[last + 1 :]]])
+    """What comes after a base that stands at the front of these chunks; None if it does not."""
+    for same, (chunk, other) in enumerate(zip(base, chunks, strict=False)):
+        if chunk.data == other.data:
+            continue
+        if not (other.data.startswith(chunk.data) or chunk.data.startswith(other.data)):
+            return None
+        return _behind(base[same:], joined(chunks[same:]))  # cut in another way from here on
+    return joined(chunks[len(base) :]) if 0 < len(base) <= len(chunks) else None
+
+
+def _behind(base: Sequence[Chunk], body: bytes) -> bytes | None:
+    offset = 0
+    for chunk in base:
+        if not body.startswith(chunk.data, offset):
+            return None
+        offset += len(chunk.data)
+    return body[offset:]
 
 
 def cut_of(chunks: Sequence[Chunk]) -> Cut:

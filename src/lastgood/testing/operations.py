@@ -203,6 +203,19 @@ async def timeline_is_newest_first_and_limited(store: Store) -> None:
 
 
 @case()
+async def a_shared_timeline_has_the_same_states(store: Store) -> None:
+    """States that share what did not change are equal to those that share nothing."""
+    client = store.client()
+    for step in range(4):
+        messages = [*LARGE["messages"], *map(str, range(step))]
+        await save(client, "s", {"messages": messages, "step": step})
+    shared = await store.client().timeline("a", "s", shared=True)
+    assert shared == await client.timeline("a", "s")
+    first, last = shared[-1].state["messages"], shared[0].state["messages"]
+    assert all(mine is theirs for mine, theirs in zip(first, last, strict=False))
+
+
+@case()
 async def builder_and_put(store: Store) -> None:
     """What a builder makes is stored as it is, checksum included; doing it again is nothing."""
     client = store.client()
