@@ -55,6 +55,8 @@ class ThreadListing(NamedTuple):
     limit: int = 50
     newest: bool = False
     """Whether each thread's newest checkpoint is wanted."""
+    owner: str | None = None
+    """Whose threads are wanted; a store may list those of others too, which are left out later."""
 
 
 class ThreadEntry(NamedTuple):

@@ -99,6 +99,7 @@ class Looking:
         agent_id: str | None = None,
         status: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        user: str | None = None,
         search: str | None = None,
         since: datetime | None = None,
         sort: Sort = "updated",
@@ -107,9 +108,9 @@ class Looking:
     ) -> Page[ThreadInfo]:
         """Threads with title, status and counts, the last touched first.
 
-        `search` finds a piece of the id or title, `metadata` looks at the newest checkpoint,
-        `since` at the last change. `sort="updated"` is exact within a page and to about a minute
-        across pages.
+        `user` is whose threads they are, `search` finds a piece of the id or title, `metadata`
+        looks at the newest checkpoint, `since` at the last change. `sort="updated"` is exact within
+        a page and to about a minute across pages.
         """
         arguments.one_of(sort, ("updated", "created", "name"), "sort")
         wanted = ThreadListing(
@@ -117,6 +118,7 @@ class Looking:
             after=arguments.thread_cursor(after, sort),
             limit=arguments.limit(limit),
             newest=bool(metadata),
+            owner=arguments.name(user, "user"),
         )
         agent, since_at = arguments.name(agent_id, "agent_id"), arguments.instant(since, "since")
         text, items = arguments.piece(search), arguments.items(metadata)
@@ -124,6 +126,7 @@ class Looking:
         def keep(info: ThreadInfo, entry: ThreadEntry) -> bool:
             return (
                 (agent is None or agent in info.agents)
+                and user in (None, info.user)
                 and status in (None, info.status)
                 and (since_at is None or micros(info.updated_at) >= since_at)
                 and (text in info.thread_id.casefold() or text in info.title.casefold())

@@ -136,6 +136,8 @@ class MemoryTables(Views):
         if listing.after:
             later = operator.lt if down else operator.gt
             found = [each for each in found if later(place(each.thread), listing.after)]
+        if listing.owner is not None:
+            found = [each for each in found if each.thread.owner == listing.owner]
         return [self._listed(each, newest=listing.newest) for each in found[: listing.limit]]
 
     def _listed(self, found: Listed, *, newest: bool) -> Listed:

@@ -88,12 +88,14 @@ LATER = {
     "tag": """CREATE TABLE IF NOT EXISTS lastgood_tag (
     thread NOT NULL, name NOT NULL, checkpoint NOT NULL, made_at NOT NULL,
     seal NOT NULL, PRIMARY KEY (thread, name)) WITHOUT ROWID""",
+    "owner": """CREATE INDEX IF NOT EXISTS lastgood_thread_owner
+    ON lastgood_thread (tenant, state, owner, active, thread) WHERE owner IS NOT NULL""",
     "item": """CREATE TABLE IF NOT EXISTS lastgood_item (
     thread NOT NULL, shelf NOT NULL, key NOT NULL, value NOT NULL, text,
     created_at NOT NULL, updated_at NOT NULL, expires_at,
     seal NOT NULL, PRIMARY KEY (thread, shelf, key)) WITHOUT ROWID""",
 }
-"""Tables that are there once something was written to them."""
+"""Tables that are there once something was written to them, and an index for threads of users."""
 
 LOW = (1 << 32) - 1
 COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES}

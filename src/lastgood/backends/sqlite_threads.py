@@ -45,6 +45,14 @@ _ORDERS: dict[Sort, tuple[str, str, str]] = {
     "created": ("NOT INDEXED", "t.thread < ?", "t.thread DESC"),
     "name": ("INDEXED BY lastgood_thread_name", "t.name > ?", "t.name"),
 }
+_OWNED: dict[Sort, tuple[str, str, str]] = {
+    **{
+        sort: ("", f"t.owner = ? AND {beyond}", order)
+        for sort, (_, beyond, order) in _ORDERS.items()
+    },
+    "name": ("", "t.owner = ? AND +t.name > ?", "+t.name"),
+}
+"""By the index of owners, which not every file has. For the plus see `sqlite_tables`."""
 _FIRST: dict[Sort, tuple[object, ...]] = {
     "updated": (1 << 62, 0),
     "created": (1 << 62,),
@@ -52,8 +60,8 @@ _FIRST: dict[Sort, tuple[object, ...]] = {
 }
 
 
-def _page(sort: Sort, *, newest: bool) -> str:
-    index, beyond, order = _ORDERS[sort]
+def _page(sort: Sort, *, newest: bool, owned: bool) -> str:
+    index, beyond, order = (_OWNED if owned else _ORDERS)[sort]
     join = ""
     columns = f"{prefixed('t', ThreadRow)}, {prefixed('r', RunRow)}"
     if newest:
@@ -68,10 +76,11 @@ def _page(sort: Sort, *, newest: bool) -> str:
     )
 
 
-def _again(sort: Sort) -> str:
+def _again(sort: Sort, *, owned: bool) -> str:
     """The keys of the same page by another way: the table itself, or an index."""
-    _, beyond, order = _ORDERS[sort]
-    way = "INDEXED BY lastgood_thread_active" if sort == "created" else "NOT INDEXED"
+    _, beyond, order = (_OWNED if owned else _ORDERS)[sort]
+    by_index = sort == "created" and not owned
+    way = "INDEXED BY lastgood_thread_active" if by_index else "NOT INDEXED"
     return (
         f"SELECT t.thread FROM lastgood_thread t {way}"
         f" WHERE t.tenant = ? AND t.state = ? AND {beyond} ORDER BY {order} LIMIT ?"
@@ -109,13 +118,15 @@ class ThreadLists(Views):
 
     def thread_page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
         after = listing.after or _FIRST[listing.sort]
-        statement = _page(listing.sort, newest=listing.newest)
-        values = (tenant, LIVE, *after, listing.limit)
+        owned = () if listing.owner is None else (listing.owner,)
+        statement = _page(listing.sort, newest=listing.newest, owned=bool(owned))
+        values = (tenant, LIVE, *owned, *after, listing.limit)
         rows = self.connection.execute(statement, values).fetchall()
         if rows:
             self._stamp = rows[0][-2]
         if self._few(rows):
-            again = self.connection.execute(_again(listing.sort), values).fetchall()
+            by_table = _again(listing.sort, owned=bool(owned))
+            again = self.connection.execute(by_table, values).fetchall()
             if [row[0] for row in rows] != [key for (key,) in again]:
                 raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
         listed = [self._listed(row, newest=listing.newest) for row in rows]

@@ -38,11 +38,13 @@ from lastgood.rows import (
     sealed,
 )
 
-_ACTIVE = ThreadRow._fields.index("active")
+_ACTIVE, _OWNER = (ThreadRow._fields.index(name) for name in ("active", "owner"))
 
 
 def _update_thread(first: int) -> str:
-    changed = ", ".join(f"{name} = ?" for name in COLUMNS[ThreadRow][first:])
+    """Without the owner: SQLite writes an index anew for a column that is set to what it was."""
+    names = (*COLUMNS[ThreadRow][first:_OWNER], *COLUMNS[ThreadRow][_OWNER + 1 :])
+    changed = ", ".join(f"{name} = ?" for name in names)
     return f"UPDATE lastgood_thread SET {changed} WHERE thread = ?"
 
 
@@ -155,6 +157,8 @@ class SqliteWriter(SqliteTables):
     def _put(self, row: Row) -> None:
         if isinstance(row, MoveRow | TagRow):
             self.connection.execute(LATER[TABLES[type(row)]])
+        elif isinstance(row, ThreadRow) and row.owner is not None:
+            self.connection.execute(LATER["owner"])
         self.connection.execute(_INSERT[type(row)], sealed(row))
 
     def _put_rows(self, rows: Sequence[Row]) -> None:
@@ -167,13 +171,15 @@ class SqliteWriter(SqliteTables):
     def _update(self, thread: ThreadRow) -> None:
         """Only columns that no index covers, most of the time: few saves touch an index."""
         before = self._before
-        if before is None or before[:_ACTIVE] != thread[:_ACTIVE]:
-            self._put(thread)  # it has arrived: another state
+        if before is None or before[:_ACTIVE] != thread[:_ACTIVE] or before.owner != thread.owner:
+            self._put(thread)  # it has arrived: another state; or it was given to somebody
             return
         changed = thread.active != before.active
         statement = _UPDATE_ACTIVE if changed else _UPDATE_THREAD
-        values = sealed(thread)[_ACTIVE if changed else _ACTIVE + 1 :]
-        self.connection.execute(statement, (*values, thread.thread))
+        values = sealed(thread)
+        first = _ACTIVE if changed else _ACTIVE + 1
+        values = (*values[first:_OWNER], *values[_OWNER + 1 :], thread.thread)
+        self.connection.execute(statement, values)
 
     def _open(self, writes: Writes) -> Writes:
         thread = writes.thread

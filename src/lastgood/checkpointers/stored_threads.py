@@ -43,7 +43,7 @@ class StoredThreads(Stored[StateT]):
             return found and user in (None, info.user)
 
         infos: list[ThreadInfo] = []
-        wanted = ThreadListing(limit=min(last or 500, 500))
+        wanted = ThreadListing(limit=min(last or 500, 500), owner=user)
         while last is None or len(infos) < last:
             page = await listing.threads(self._core, self._driver, wanted, keep)
             infos += page

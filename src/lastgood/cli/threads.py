@@ -33,6 +33,7 @@ def run(options: Namespace) -> int:
         page = client.threads(
             agent_id=options.agent,
             status=options.status,
+            user=options.user,
             search=options.search,
             sort=options.sort,
             limit=options.limit,
@@ -41,7 +42,8 @@ def run(options: Namespace) -> int:
         if options.json:
             printing.document({"threads": printing.plain(tuple(page.items)), "next": page.next})
         else:
-            _print(client, page, filtered=bool(options.agent or options.status or options.search))
+            asked = (options.agent, options.status, options.user, options.search)
+            _print(client, page, filtered=any(asked))
     return 0
 
 
@@ -84,6 +86,7 @@ def _row(info: ThreadInfo) -> list[Cell]:
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--search", metavar="TEXT", help="those with this text in id or title")
     parser.add_argument("--agent", metavar="NAME", help="those that this agent works in")
+    parser.add_argument("--user", metavar="NAME", help="those of this user")
     parser.add_argument("--status", help="those in this status: running, stale, failed, idle, done")
     parser.add_argument(
         "--sort", choices=("updated", "created", "name"), default="updated", help="the order"
