@@ -38,9 +38,11 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with more threads than are checked one by one; every third has a time to live."""
     path = tmp_path_factory.mktemp("crowd") / "crowd.db"
     client = BlockingClient.on(SqliteBackend(path, durability="relaxed"))
+    hers = BlockingClient.on(SqliteBackend(path, durability="relaxed"), user="ada")
     for number in range(FEW + 76):
+        whose = client if number % 100 else hers
         for agent in "ab"[: 1 + number % 2]:
-            client.save(
+            whose.save(
                 agent,
                 session_id=f"thread {number:04}",
                 execution_state={},
@@ -48,6 +50,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 metadata={"odd": number % 2 == 1},
             )
     client.close()
+    hers.close()
     return path
 
 
@@ -139,12 +142,43 @@ def test_nothing_is_looked_up_by_going_through_a_table(crowd: Path, look: Any) -
         look(client)
     client.close()
     assert queries
-    other = sqlite3.connect(crowd)
     for query in queries:
-        for *_, step in other.execute(f"EXPLAIN QUERY PLAN {query}"):
+        for step in steps(crowd, query):
             how, table, *_ = step.split()
             assert how != "SCAN" or table not in LOOKED_UP, query
+
+
+def steps(path: Path, query: str) -> list[str]:
+    """How SQLite goes about it."""
+    other = sqlite3.connect(path)
+    found = [step for *_, step in other.execute(f"EXPLAIN QUERY PLAN {query}")]
     other.close()
+    return found
+
+
+@pytest.mark.scenario("S70")
+@pytest.mark.parametrize("sort", ["updated", "created", "name"])
+def test_the_threads_of_a_user_are_found_by_their_index(crowd: Path, sort: Any) -> None:
+    client, statements = opened(crowd)
+    with statements.counted() as queries:
+        assert len(client.threads(user="ada", sort=sort)) == 4
+    client.close()
+    assert "lastgood_thread_owner" in steps(crowd, queries[0])[0], queries[0]
+
+
+def test_saving_in_a_users_thread_does_not_write_the_index_of_users(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    client = BlockingClient.on(SqliteBackend(path), user="ada")
+    client.save("a", session_id="s", execution_state={})
+    statements = Statements()
+    again = BlockingClient.on(SqliteBackend(path, connect=statements.connect))
+    again.save("a", session_id="s", execution_state={"n": 1})
+    updates = [each for each in statements.seen if each.startswith("UPDATE lastgood_thread")]
+    assert len(updates) == 1
+    assert "owner" not in updates[0]
+    assert client.threads()[0].user == "ada"
+    client.close()
+    again.close()
 
 
 def test_watching_a_long_thread_from_its_beginning_reads_a_page_at_a_time(tmp_path: Path) -> None:

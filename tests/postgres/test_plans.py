@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg import ClientCursor
 
+from lastgood.backend import Sort
 from lastgood.backends import postgres, postgres_surveys
 from lastgood.backends.postgres_wire import numbered
 from lastgood.backends.queries import Query
@@ -24,22 +25,24 @@ pytestmark = [pytest.mark.server("postgres"), pytest.mark.slow]
 
 TOPICS = (
     "alias_cases", "forks", "histories", "items_cases", "lines", "lists", "moves", "new_items",
-    "operations", "refs_cases",
+    "operations", "owners", "refs_cases",
     "removal", "run_cases", "searches", "sweeps", "verification", "watches", "sizes", "conflicts",
 )  # fmt: skip
 FEW = 10
 """So many cases of each topic make every statement there is."""
 LONG = "watches.watching_from_a_place"
 """The one that lists a thread too long to be accounted for as a whole."""
-TENANTS, THREADS, CHECKPOINTS = 10, 200, 50
+TENANTS, THREADS, CHECKPOINTS, USERS = 200, 10, 50, 5
 SMALL = {"meta"}
 
 FILL = f"""
 CREATE FUNCTION pg_temp.some(text, int DEFAULT 16) RETURNS bytea LANGUAGE sql IMMUTABLE
 AS $$ SELECT substring(sha256(convert_to($1, 'UTF8')) FROM 1 FOR $2) $$;
-INSERT INTO thread SELECT t, CASE t % {TENANTS} WHEN 0 THEN 'default' ELSE 'tenant ' || t % 10 END
-    ::bytea, CASE t WHEN 0 THEN 's' ELSE 'thread ' || t END ::bytea, 1, 1, t, '', NULL,
-    {CHECKPOINTS}, {CHECKPOINTS}, pg_temp.some('c' || t || '/50'), 0, 1, 1, 1, 1, 20, 1000,
+INSERT INTO thread SELECT t,
+    CASE t % {TENANTS} WHEN 0 THEN 'default' ELSE 'tenant ' || t % {TENANTS} END ::bytea,
+    CASE t WHEN 0 THEN 's' ELSE 'thread ' || t END ::bytea, 1, 0, t, '',
+    ('user ' || t / {TENANTS} % {USERS})::bytea, {CHECKPOINTS}, {CHECKPOINTS},
+    pg_temp.some('c' || t || '/50'), 0, 1, 1, 1, 1, 20, 1000,
     NULL, t, t, '', 1, 0 FROM generate_series(0, {TENANTS * THREADS - 1}) t;
 INSERT INTO lane SELECT thread, 1, 'a', 'main', 0, '' FROM thread;
 INSERT INTO branch SELECT thread, 1, 'main', newest, '' FROM thread;
@@ -192,6 +195,18 @@ def test_items_are_looked_up_by_their_keys_where_most_threads_have_few(
             bounds = [node.get("Index Cond", "") for node in read if "item" in str(node)]
             assert any("key" in each for each in bounds), text
         connection.rollback()
+
+
+def test_a_users_list_reads_the_users_threads(
+    big: str, sent: tuple[dict[str, Sequence[object]], set[type]], postgres_url: str
+) -> None:
+    lists = [text for text in sent[0] if "t.owner = " in text]
+    assert len(lists) == len(get_args(Sort)), "one for each order"
+    with psycopg.connect(postgres_url) as connection:
+        generic = Generic(connection, big)
+        for text in lists:
+            used = {node.get("Index Name") for node in nodes(generic.plan(text))}
+            assert "thread_owner" in used, text
 
 
 def test_a_scan_would_be_noticed(big: str, postgres_url: str) -> None:

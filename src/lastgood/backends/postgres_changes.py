@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lastgood.backends.postgres_news import CHANNEL, token
-from lastgood.backends.postgres_queries import CLOCK, each_place, paired
+from lastgood.backends.postgres_queries import each_place, paired
 from lastgood.backends.postgres_rows import MARKS
 from lastgood.backends.postgres_schema import COLUMNS
+from lastgood.backends.postgres_statement import CLOCK
 from lastgood.backends.remote_changes import Change, PlacedPart
 from lastgood.backends.remote_rows import stored, to_bytes
 from lastgood.rows import (

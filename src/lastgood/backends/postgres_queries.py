@@ -7,14 +7,13 @@ evaluates once: then every table is read by the index that leads with that key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from itertools import groupby
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from lastgood.backend import Extents, ItemListing, Listing, Sort
+from lastgood.backend import Extents, ItemListing, Listing
 from lastgood.backends.postgres_rows import cut
-from lastgood.backends.postgres_schema import COLUMNS
+from lastgood.backends.postgres_statement import CLOCK, TOP, Statement, every
+from lastgood.backends.postgres_threads import threads
 from lastgood.backends.queries import (
     AskAncestors,
     AskAt,
@@ -37,7 +36,6 @@ from lastgood.backends.queries import (
     AskThreads,
     IdRows,
     LineRows,
-    PageRows,
     Query,
     ThreadName,
 )
@@ -46,7 +44,6 @@ from lastgood.backends.tables import COUNTED
 from lastgood.backends.views import span
 from lastgood.commits import Place
 from lastgood.rows import (
-    LIVE,
     TABLES,
     BranchRow,
     CheckpointRow,
@@ -57,24 +54,6 @@ from lastgood.rows import (
     TagRow,
     ThreadRow,
 )
-
-CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-TOP = (1 << 63) - 1
-
-Parse = Callable[[list[Any]], Any]
-
-
-class Statement(NamedTuple):
-    """SQL with its values, and what becomes of the rows (without the clock) that it brings."""
-
-    text: str
-    values: Sequence[object]
-    parse: Parse
-
-
-@cache
-def _all(alias: str, cls: type) -> str:
-    return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
 
 
 class Questions:
@@ -114,7 +93,7 @@ class Questions:
             case AskAncestors(place, id, limit):
                 return self._ancestors(place, id, limit)
             case AskThreads():
-                return self._threads(query, shift)
+                return threads(self._at, query, shift)
             case AskLarge(place, digests):
                 text = (
                     f"SELECT digest, stream, number FROM {self._at}.large"
@@ -130,8 +109,8 @@ class Questions:
                 return self._items(place, listing, shift)
             case AskPlaces(place, places):
                 text = (
-                    f"SELECT {_all('r', ItemRow)} FROM"
-                    f" {each_place(f'{self._at}.item', self._key, _all('x', ItemRow))} r"
+                    f"SELECT {every('r', ItemRow)} FROM"
+                    f" {each_place(f'{self._at}.item', self._key, every('x', ItemRow))} r"
                 )
                 return Statement(
                     text,
@@ -150,7 +129,7 @@ class Questions:
         """Rows of one table by keys within the thread."""
         cls, where, values, one = _keyed(query)
         table = f"{self._at}.{TABLES[cls]}"
-        text = f"SELECT {_all('r', cls)} FROM {table} r WHERE r.thread = {self._key}{where}"
+        text = f"SELECT {every('r', cls)} FROM {table} r WHERE r.thread = {self._key}{where}"
         place: ThreadName = query.place  # type: ignore[union-attr]
 
         def parse(rows: list[Any]) -> Any:
@@ -161,8 +140,8 @@ class Questions:
 
     def _line(self, query: AskLine) -> Statement:
         text = (
-            f"SELECT t.version, {_all('t', ThreadRow)}, {_all('l', LaneRow)},"
-            f" {_all('b', BranchRow)}, {_all('c', CheckpointRow)} FROM {self._at}.thread t"
+            f"SELECT t.version, {every('t', ThreadRow)}, {every('l', LaneRow)},"
+            f" {every('b', BranchRow)}, {every('c', CheckpointRow)} FROM {self._at}.thread t"
             f" LEFT JOIN {self._at}.lane l ON l.thread = t.thread AND l.agent = %s"
             f" LEFT JOIN {self._at}.branch b ON b.thread = l.thread AND b.lane = l.number"
             ' AND b.name = coalesce(%s, l."current")'
@@ -182,7 +161,7 @@ class Questions:
 
     def _heads(self, place: ThreadName) -> Statement:
         text = (
-            f"SELECT {_all('b', BranchRow)}, {_all('c', CheckpointRow)} FROM {self._at}.branch b"
+            f"SELECT {every('b', BranchRow)}, {every('c', CheckpointRow)} FROM {self._at}.branch b"
             f" LEFT JOIN {self._at}.checkpoint c ON c.tenant = %s AND c.id = b.head"
             f" AND c.thread = b.thread WHERE b.thread = {self._key}"
         )
@@ -207,7 +186,7 @@ class Questions:
         updated = self._key.replace("thread", "updated_at", 1)
         now = f"greatest({CLOCK} + %s, {updated})"
         text = (
-            f"SELECT {_all('c', CheckpointRow)} FROM {self._at}.checkpoint c"
+            f"SELECT {every('c', CheckpointRow)} FROM {self._at}.checkpoint c"
             f" WHERE c.thread = {self._key} AND c.seq < %s AND c.seq > %s"
             + "".join(f" AND {text}" for text, _ in given)
             + f" AND (c.expires_at IS NULL OR c.expires_at > {now}) ORDER BY c.seq DESC LIMIT %s"
@@ -223,7 +202,7 @@ class Questions:
         now = f"greatest({CLOCK} + %s, {updated})"
         live = "r.expires_at <=" if listing.over else "r.expires_at IS NULL OR r.expires_at >"
         text = (
-            f"SELECT {_all('r', ItemRow)} FROM {self._at}.item r"
+            f"SELECT {every('r', ItemRow)} FROM {self._at}.item r"
             f" WHERE r.thread = {self._key} AND r.shelf = %s AND r.key >= %s"
             + (" AND r.key < %s" if high is not None else "")
             + (" AND position(%s IN r.text) > 0" if contains is not None else "")
@@ -237,7 +216,7 @@ class Questions:
 
     def _by_id(self, tenant: str, id: bytes) -> Statement:
         text = (
-            f"SELECT {_all('t', ThreadRow)}, {_all('l', LaneRow)}, {_all('c', CheckpointRow)}"
+            f"SELECT {every('t', ThreadRow)}, {every('l', LaneRow)}, {every('c', CheckpointRow)}"
             f" FROM {self._at}.checkpoint c JOIN {self._at}.thread t ON t.thread = c.thread"
             f" LEFT JOIN {self._at}.lane l ON l.thread = c.thread AND l.number = c.lane"
             " WHERE c.tenant = %s AND c.id = %s AND t.tenant = c.tenant"
@@ -261,33 +240,10 @@ class Questions:
             f" UNION ALL SELECT c.*, up.depth + 1 FROM up JOIN {tables} ON c.tenant = up.tenant"
             " AND c.thread = up.thread AND c.id = CASE WHEN up.parent_gone = 1 THEN up.fallback"
             " ELSE up.parent END WHERE up.depth < %s)"
-            f" SELECT {_all('up', CheckpointRow)} FROM up WHERE depth > 0 ORDER BY depth"
+            f" SELECT {every('up', CheckpointRow)} FROM up WHERE depth > 0 ORDER BY depth"
         )
         values = [to_bytes(place.tenant), id, *_place(place), limit]
         return Statement(text, values, lambda rows: [columns(CheckpointRow, row) for row in rows])
-
-    def _threads(self, query: AskThreads, shift: int) -> Statement:
-        listing = query.listing
-        beyond, order = _ORDERS[listing.sort]
-        newest = f" LEFT JOIN {self._at}.checkpoint c ON c.thread = t.thread AND c.seq = t.seq"
-        text = (
-            f"SELECT {_all('t', ThreadRow)}, {_all('r', RunRow)}, {_all('l', LaneRow)},"
-            " v.stored, v.expiring, v.over"
-            + (f", {_all('c', CheckpointRow)}" if listing.newest else "")
-            + f" FROM (SELECT * FROM {self._at}.thread t WHERE t.tenant = %s AND t.state = {LIVE}"
-            f" AND {beyond} ORDER BY {order} LIMIT %s) t"
-            f" LEFT JOIN {self._at}.run r ON r.thread = t.thread AND r.number = t.runs"
-            f" LEFT JOIN {self._at}.lane l ON l.thread = t.thread"
-            " LEFT JOIN LATERAL (SELECT count(*) AS stored, count(expires_at) AS expiring,"
-            f" count(*) FILTER (WHERE expires_at <= greatest({CLOCK} + %s, t.updated_at)) AS over"
-            f" FROM {self._at}.checkpoint e WHERE e.thread = t.thread) v ON t.expiring > 0"
-            + (newest if listing.newest else "")
-            + f" ORDER BY {order}, l.number"
-        )
-        after = listing.after or _FIRST[listing.sort]
-        place = [to_bytes(value) if isinstance(value, str) else value for value in after]
-        values = [to_bytes(query.tenant), *place, listing.limit, shift]
-        return Statement(text, values, lambda rows: _pages(rows, newest=listing.newest))
 
 
 def parts(schema: str, ranges: Sequence[Extents]) -> tuple[str, list[object]]:
@@ -312,36 +268,6 @@ def parts(schema: str, ranges: Sequence[Extents]) -> tuple[str, list[object]]:
         for each in ranges
     ]
     return text, [list(column) for column in zip(*bounds, strict=True)] or [[], [], [], []]
-
-
-_ORDERS: dict[Sort, tuple[str, str]] = {
-    "updated": ("(t.active, t.thread) < (%s, %s)", "t.active DESC, t.thread DESC"),
-    "created": ("t.thread < %s", "t.thread DESC"),
-    "name": ("t.name > %s", "t.name"),
-}
-_FIRST: dict[Sort, tuple[object, ...]] = {"updated": (TOP, 0), "created": (TOP,), "name": ("",)}
-
-
-def _pages(rows: list[Any], *, newest: bool) -> list[PageRows]:
-    """Threads of a page, each from as many rows as it has lanes."""
-    return [_page(list(group), newest=newest) for _, group in groupby(rows, key=lambda row: row[0])]
-
-
-_WIDE = sum(len(COLUMNS[cls]) for cls in (ThreadRow, RunRow, LaneRow))
-
-
-def _page(rows: list[Any], *, newest: bool) -> PageRows:
-    each = [cut(row, ThreadRow, RunRow, LaneRow) for row in rows]
-    thread, run, _ = each[0]
-    assert thread is not None, "a page is made of threads"
-    stored, expiring, over = rows[0][_WIDE : _WIDE + 3]
-    return PageRows(
-        thread=thread,
-        run=run,
-        newest=cut(rows[0][_WIDE + 3 :], CheckpointRow)[0] if newest else None,
-        lanes=[lane for *_, lane in each if lane is not None],
-        lives=None if stored is None else (stored, expiring, over),
-    )
 
 
 def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR0911

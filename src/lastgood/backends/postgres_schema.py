@@ -41,6 +41,8 @@ _FIRST = (
     "CREATE UNIQUE INDEX thread_name ON {schema}.thread (tenant, name)",
     "CREATE INDEX thread_active ON {schema}.thread (tenant, state, active, thread)",
     "CREATE INDEX thread_created ON {schema}.thread (tenant, state, thread)",
+    """CREATE INDEX thread_owner ON {schema}.thread (tenant, state, owner, active, thread)
+    WHERE owner IS NOT NULL""",
     """CREATE TABLE {schema}.lane (
     thread bigint NOT NULL, number bigint NOT NULL, agent bytea NOT NULL, "current" bytea NOT NULL,
     moves bigint NOT NULL, seal bytea NOT NULL, PRIMARY KEY (thread, agent))""",

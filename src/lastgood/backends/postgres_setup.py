@@ -14,7 +14,7 @@ from psycopg import errors
 
 from lastgood.backend import Durability
 from lastgood.backends import postgres_schema
-from lastgood.backends.postgres_queries import CLOCK
+from lastgood.backends.postgres_statement import CLOCK
 from lastgood.backends.postgres_wire import Session
 from lastgood.backends.remote_clock import ticks
 from lastgood.errors import BackendConnectionError, IncompatibleCheckpointError

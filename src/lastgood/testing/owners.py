@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -106,7 +105,7 @@ class _Seen:
         self._threads = backend.threads
         self.entries: list[ThreadEntry] = []
 
-    async def __call__(self, tenant: str, listing: ThreadListing) -> Sequence[ThreadEntry]:
+    async def __call__(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         found = await self._threads(tenant, listing)
         self.entries += found
         return found
