@@ -72,19 +72,12 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
     fleet.provide(fleet.needs())
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """A fixture may start a server of its own, once for many tests: they all lack it then."""
     try:
         for kind in needs(item):
             os.environ[VARIABLES[kind]] = outcomes(item.config)[kind].address()
-    except ServerMissing as missing:
-        lacking(missing)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup() -> Iterator[None]:
-    """A fixture may start a server of its own."""
-    try:
         return (yield)
     except ServerMissing as missing:
         lacking(missing)
