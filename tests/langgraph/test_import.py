@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
@@ -212,7 +213,8 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, capsys: Any) -> None:
     target = ["--store", str(tmp_path / "ours.db")]
     assert main(["import", "langgraph-sqlite", str(tmp_path / "none.db"), *target]) == 3
     empty = tmp_path / "empty.db"
-    sqlite3.connect(empty).execute("CREATE TABLE t (x)")
+    with closing(sqlite3.connect(empty)) as other:
+        other.execute("CREATE TABLE t (x)")
     assert main(["import", "langgraph-sqlite", str(empty), *target]) == 4
     assert main(["import", "langgraph-sqlite", str(empty), "--allow", "x", *target]) == 2
     assert main(["import", "checkpnt", str(empty), *target]) == 4
@@ -297,10 +299,8 @@ class TestCheckpnt:
                 {"total": n} for n in range(4, -1, -1)
             ]
             assert {each.branch for each in found} == {"main"}
-            rows = sqlite3.connect(theirs).execute(
-                "SELECT checkpoint_id, parent_id FROM checkpoints"
-            )
-            parents = dict(rows.fetchall())
+            with closing(sqlite3.connect(theirs)) as rows:
+                parents = dict(rows.execute("SELECT checkpoint_id, parent_id FROM checkpoints"))
             assert {each.checkpoint_id for each in found} == set(parents)
             assert all(parents[each.checkpoint_id] in (None, each.parent_id) for each in found)
         assert main(["import", "checkpnt", str(theirs), "--store", target, "--json"]) == 0

@@ -78,11 +78,18 @@ class SqliteSource(Source):
             raise CheckpointNotFoundError(f"{path} does not exist.", hint="Give the file's path.")
         self._path = path
         self._file = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        columns = {row[1] for row in self._rows("PRAGMA table_info(writes)")}
-        self._path_column = "task_path" if "task_path" in columns else "''"
-        if not columns:
+        try:
+            self._path_column = self._column_of_paths()
+        except BackendConnectionError:
             self._file.close()
-            raise BackendConnectionError(f"{path} is no file of LangGraph's SqliteSaver.")
+            raise
+
+    def _column_of_paths(self) -> str:
+        """Older files have none. Raises BackendConnectionError if it is another kind of file."""
+        columns = {row[1] for row in self._rows("PRAGMA table_info(writes)")}
+        if not columns:
+            raise BackendConnectionError(f"{self._path} is no file of LangGraph's SqliteSaver.")
+        return "task_path" if "task_path" in columns else "''"
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         try:
