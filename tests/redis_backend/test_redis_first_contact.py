@@ -219,17 +219,30 @@ def test_eviction_needs_a_limit() -> None:
     assert judged({"maxmemory": "0", "maxmemory-policy": "allkeys-lru", "save": "1 1"}) == "window"
 
 
-def test_a_store_of_a_newer_format_is_refused(valkey_url: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "advice"), [(99, "Upgrade lastgood"), (1, "the version that wrote it")]
+)
+def test_a_store_of_another_format_is_refused(valkey_url: str, number: int, advice: str) -> None:
+    """An older one has no lists of users' threads: who asked for one would get it without them."""
+    prefix = f"f-{uuid4().hex[:12]}"
     with redis.Redis.from_url(valkey_url) as raw:
-        raw.hset("newer:meta", mapping={"format": 99})
+        raw.hset(f"{prefix}:meta", mapping={"format": number})
         try:
-            with (
-                BlockingClient.redis(valkey_url, prefix="newer") as client,
-                pytest.raises(IncompatibleCheckpointError, match="99"),
+            for call in (
+                lambda client: client.threads(user="ada"),
+                lambda client: client.save("a", session_id="s", execution_state={}),
             ):
-                client.threads()
+                with (
+                    BlockingClient.redis(valkey_url, prefix=prefix) as client,
+                    pytest.raises(
+                        IncompatibleCheckpointError, match=f"has format {number}.*{advice}"
+                    ),
+                ):
+                    call(client)
+            (key,) = raw.scan_iter(f"{prefix}:*")
+            assert raw.hget(key, "format") == b"%d" % number
         finally:
-            raw.unlink("newer:meta")
+            raw.unlink(f"{prefix}:meta")
 
 
 def test_a_full_server_says_so_and_loses_nothing() -> None:

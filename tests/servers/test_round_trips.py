@@ -203,6 +203,24 @@ def test_lists_take_a_number_of_round_trips_that_does_not_grow(
     play(body)
 
 
+@pytest.mark.parametrize("kind", KINDS[1:], indirect=True)
+def test_users_take_no_round_trip_more(play: Play, proxy: Proxy, kind: str) -> None:
+    """To save for one, to list what one has among others."""
+
+    async def body(store: Store) -> None:
+        ada, bob, meter = store.client(user="ada"), store.client(user="bob"), Meter(proxy)
+        for number in range(12):
+            for client in (ada, bob):
+                await client.save("a", session_id=f"{id(client)} {number}", execution_state={})
+        async with ada.run("s", initial=LARGE) as run:
+            assert await meter.of(run.save({"n": 1})) == 1
+        await bob.threads(limit=1)
+        for limit in (2, 10, 50):
+            assert await meter.of(bob.threads(user="ada", limit=limit)) == PAGE[kind]
+
+    play(body)
+
+
 def test_twenty_slow_reads_take_the_time_of_one(play: Play, proxy: Proxy) -> None:
     """On a pool of twenty nobody waits for another."""
 

@@ -12,11 +12,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from lastgood.backend import Census, Durability, Extents, Footprint, News, Section, Sheet
+from lastgood.backend import (
+    Census,
+    Durability,
+    Extents,
+    Footprint,
+    News,
+    Section,
+    Sheet,
+    ThreadListing,
+)
 from lastgood.backends import forking, redis_changes, redis_durability, redis_parts, redis_queries
 from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
 from lastgood.backends.redis_clients import Clients
-from lastgood.backends.redis_hints import Claim, Hints, Listed
+from lastgood.backends.redis_hints import Claim, Hints, Listed, user_of
 from lastgood.backends.redis_keys import Keys, tag_of
 from lastgood.backends.redis_news import StreamNews
 from lastgood.backends.redis_queries import Question
@@ -32,15 +41,21 @@ from lastgood.errors import (
 )
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
-from lastgood.rows import LIVE, ThreadRow, intact
+from lastgood.rows import ARRIVING, LIVE, ThreadRow, intact
 
 T = TypeVar("T")
 
-FORMAT = 1
+FORMAT = 2
+"""2: there are lists of users' threads. What an older one has would be on none of them."""
 POOL = 20
 ATTEMPTS = 8
 """So often what a commit needs is sent anew, or a hint that stood in its way is taken off."""
 _STEPS = {"thread": 16, "stream": 64}
+_NEWER = "Upgrade lastgood here too: the store was written by a newer version."
+_OLDER = (
+    "Let the version that wrote it copy it into a file (`lastgood copy`), and copy that from here "
+    "to another prefix."
+)
 
 
 class RedisBackend(RemoteBackend):
@@ -85,16 +100,15 @@ class RedisBackend(RemoteBackend):
         self.durability, self.settings = kept
         if self._wanted is not None:
             redis_durability.demand(self.durability, self.url)
-        seconds, micros = await self._wire.one("TIME")
-        made = int(seconds) * 1_000_000 + int(micros)
+        made = _clock(await self._wire.one("TIME"))
         meta = self._keys.meta
         await self._wire.one("HSETNX", meta, "created_at", made)
         await self._wire.one("HSETNX", meta, "format", FORMAT)
         found = int(await self._wire.one("HGET", meta, "format"))
-        if found > FORMAT:
+        if found != FORMAT:
             raise IncompatibleCheckpointError(
                 f"{self.url} has format {found}; this version of Lastgood knows {FORMAT}.",
-                hint="Upgrade lastgood here too: the store was written by a newer version.",
+                hint=_OLDER if found < FORMAT else _NEWER,
             )
         self._ready = True
 
@@ -122,8 +136,7 @@ class RedisBackend(RemoteBackend):
                 answers[query] = question.parse(answer)
                 self._note(answers[query])
         told = [*replies, *heard] or [await self._wire.one("TIME")]
-        seconds, micros = told[0][:2]
-        return Answers(int(seconds) * 1_000_000 + int(micros), answers)
+        return Answers(_clock(told[0]), answers)
 
     def _note(self, answer: Any) -> None:
         """Remember which key a thread has: parts are asked for by it."""
@@ -165,10 +178,10 @@ class RedisBackend(RemoteBackend):
         found: list[PageRows] = []
         after = listing.after
         while len(found) < listing.limit:
-            wanted = listing.limit - len(found)
-            listed = await self._hints.page(tenant, listing.sort, after, wanted)
+            wanted = listing._replace(after=after, limit=listing.limit - len(found))
+            listed = await self._hints.page(tenant, wanted)
             found += await self._there(query, listed, heard)
-            if len(listed) < wanted:
+            if len(listed) < wanted.limit:
                 break
             after = listed[-1].place
         return found
@@ -185,13 +198,14 @@ class RedisBackend(RemoteBackend):
         for each, (_, _, reply) in zip(listed, replies, strict=True):
             rows = None if reply is None else redis_queries.page(reply)
             row = None if rows is None else intact(ThreadRow, rows.thread)
-            if rows is None or (row is not None and (row.thread, row.state) != (each.key, LIVE)):
-                stale.append(each)
-            else:
+            if rows is not None and (row is None or _wanted(row, each.key, query.listing)):
                 found.append(rows)
                 self._hints.note(each.key, each.tag)
+            elif row is None or (row.thread, row.state) != (each.key, ARRIVING):
+                stale.append(each)
         if stale:
-            await self._hints.unlist(query.tenant, query.listing.sort, stale)
+            now = _clock(replies[0]) + self._shift()
+            await self._hints.unlist(query.tenant, query.listing, stale, now)
         return found
 
     # committing
@@ -311,6 +325,17 @@ _OUTCOMES: dict[bytes, Outcome] = {
     b"id": "id",
     b"key": "moved",
 }
+
+
+def _clock(told: Sequence[Any]) -> int:
+    """The time that an answer begins with."""
+    seconds, micros = told[:2]
+    return int(seconds) * 1_000_000 + int(micros)
+
+
+def _wanted(row: ThreadRow, key: int, listing: ThreadListing) -> bool:
+    """Whether it is the thread that a list means, and that of the user whose list it is."""
+    return (row.thread, row.state) == (key, LIVE) and user_of(listing) in (None, row.owner)
 
 
 def _name(told: dict[str, Any]) -> str:

@@ -2,7 +2,11 @@
 
 Hints lie outside of the threads' hash tags, so in a Cluster they cannot change together with them.
 They are written before a thread changes, and checked whenever they are read: a hint may lead to
-nothing, it is never believed. On one server they are written by the commit itself.
+nothing, or to a thread that is another user's by now; it is never believed. On one server they are
+written by the commit itself.
+
+A thread is on the lists by time before it is there, or is a user's, with the time of that change.
+So who meets one there that is not can tell by its age whether it is still to come (`AGED`).
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from lastgood.backend import Sort
+from lastgood.backend import ThreadListing
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.redis_keys import (
     Keys,
@@ -27,10 +31,13 @@ from lastgood.backends.redis_wire import Command, Wire
 from lastgood.backends.remote_changes import Change
 from lastgood.backends.remote_rows import to_bytes, to_text
 from lastgood.errors import TransientStorageError
-from lastgood.rows import ThreadRow
+from lastgood.rows import MINUTE, ThreadRow
 
 BURNT_SECONDS = 3600
 """How long an id stays refused in a thread that claimed it and never used it."""
+AGED = 3600 * 1_000_000 >> MINUTE
+"""What is on a list by time and not in the store goes from there when it is an hour old: nobody is
+at a commit for so long."""
 REMEMBERED = 65536
 _DROPS = 500
 
@@ -49,8 +56,13 @@ class Listed(NamedTuple):
 
     key: int
     tag: str
-    place: tuple[object, ...]
+    place: tuple[Any, ...]
     """Where the list goes on behind it."""
+
+
+def user_of(listing: ThreadListing) -> str | None:
+    """Whose list is looked at; None: everybody's. Users have one by time, and in no other order."""
+    return listing.owner if listing.sort == "updated" else None
 
 
 class Hints:
@@ -121,15 +133,29 @@ class Hints:
     def _listing(self, change: Change, tag: str) -> list[Command]:
         """What puts a thread on its lists, or moves it to the top."""
         place, key, thread = change.place, change.key, change.thread
-        if thread is None or not thread.live or self._listed.get(key) == thread.active:
+        if thread is None or not thread.live:
             return []
-        updated = self._keys.list(place.tenant, "updated")
-        found: list[Command] = [("ZADD", updated, "GT", thread.active, member(key, tag))]
+        given = thread.owner != change.former
+        if self._listed.get(key) == thread.active and not given:
+            return []
+        found: list[Command] = [
+            ("ZADD", each, "GT", thread.active, member(key, tag))
+            for each in self._by_time(place.tenant, thread.owner)
+        ]
+        if given and change.former is not None and not self._wire.clients.cluster:
+            # In a Cluster it might be given back before this is carried out.
+            old = self._keys.list(place.tenant, "updated", change.former)
+            found.append(("ZREM", old, member(key, tag)))
         if key not in self._listed:
             created, name = (self._keys.list(place.tenant, sort) for sort in ("created", "name"))
             found.append(("ZADD", created, key, member(key, tag)))
             found.append(("ZADD", name, 0, name_member(place.name, key)))
         return found
+
+    def _by_time(self, tenant: str, owner: str | None) -> list[str]:
+        """The lists by time that a thread is on: everybody's, and that of whose it is."""
+        users = [None] if owner is None else [None, owner]
+        return [self._keys.list(tenant, "updated", user) for user in users]
 
     async def claim(self, change: Change, tag: str) -> bytes:
         """In a Cluster: write the hints of a change; "done", or what stands in the way."""
@@ -160,20 +186,25 @@ class Hints:
         commands = self._drops(change, tag, gone)
         if change.wiped:
             self._listed.pop(change.key, None)
-            lists = [self._keys.list(change.place.tenant, sort) for sort in ("updated", "created")]
-            commands += [("ZREM", each, member(change.key, tag)) for each in lists]
-            names = self._keys.list(change.place.tenant, "name")
-            commands.append(("ZREM", names, name_member(change.place.name, change.key)))
+            commands += self._unlisting(change, tag)
         elif change.thread is not None and change.thread.live:
-            if self._wire.clients.cluster:
+            begins = change.key not in self._listed or change.thread.owner != change.former
+            if self._wire.clients.cluster and begins:
                 # Somebody may have met the hint before the thread was there, and taken it off.
-                commands += self._listing(change, tag) if change.key not in self._listed else []
+                commands += self._listing(change, tag)
             _remember(self._listed, change.key, change.thread.active)
             self.note(change.key, tag)
         try:
             await self._wire.send(commands)
         except TransientStorageError:
             return
+
+    def _unlisting(self, change: Change, tag: str) -> list[Command]:
+        """What takes a thread that is gone for ever off its lists."""
+        tenant, name, key = *change.place, change.key
+        lists = [*self._by_time(tenant, change.former), self._keys.list(tenant, "created")]
+        found: list[Command] = [("ZREM", each, member(key, tag)) for each in lists]
+        return [*found, ("ZREM", self._keys.list(tenant, "name"), name_member(name, key))]
 
     def _drops(self, change: Change, tag: str, gone: Sequence[bytes]) -> list[Command]:
         by_table: dict[str, list[bytes]] = {}
@@ -191,11 +222,11 @@ class Hints:
 
     # lists
 
-    async def page(
-        self, tenant: str, sort: Sort, after: tuple[Any, ...], limit: int
-    ) -> list[Listed]:
+    async def page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
         """Threads that may be there, behind a place in a list."""
-        table = self._keys.list(tenant, sort)
+        table = self._keys.list(tenant, listing.sort, user_of(listing))
+        after: tuple[Any, ...] = listing.after
+        sort, limit = listing.sort, listing.limit
         if sort == "name":
             low = b"[" + to_bytes(after[0]) + b"\x01" if after else b"-"
             found = await self._wire.one("ZRANGEBYLEX", table, low, b"+", "LIMIT", 0, limit)
@@ -214,16 +245,16 @@ class Hints:
 
     async def lost(self, row: ThreadRow, tag: str, ids: Sequence[bytes]) -> list[str]:
         """The lists that a thread is missing from, and whether checkpoints cannot be found."""
-        names = {"updated": member(row.thread, tag), "created": member(row.thread, tag)}
-        names["name"] = name_member(row.name, row.thread)
+        places = _places(row, tag)
         asked: list[Command] = [
-            ("ZSCORE", self._keys.list(row.tenant, sort), name) for sort, name in names.items()
+            ("ZSCORE", self._keys.list(row.tenant, each.sort, each.owner), each.member)
+            for each in places
         ]
         found = await self._wire.send(asked)
         lost = [
-            f"the list by {sort}"
-            for sort, score in zip(names, found, strict=True)
-            if score is None or (sort != "name" and int(score) < _score(row, sort))
+            f"the list by {place.sort}" + (" of its user" if place.owner is not None else "")
+            for place, score in zip(places, found, strict=True)
+            if score is None or int(score) < place.score
         ]
         missing = 0
         for at in range(0, len(ids), _DROPS):
@@ -231,22 +262,44 @@ class Hints:
             missing += sum(each != tag for each in await self.tags_of_ids(pairs))
         return [*lost, f"the index of ids ({missing} checkpoints)"] if missing else lost
 
-    async def unlist(self, tenant: str, sort: Sort, stale: Sequence[Listed]) -> None:
-        """Take off a list what turned out to be gone."""
-        table = self._keys.list(tenant, sort)
-        if sort == "name":
+    async def unlist(
+        self, tenant: str, listing: ThreadListing, stale: Sequence[Listed], now: int
+    ) -> None:
+        """Take off a list what turned out to be gone at that time, or another user's."""
+        table = self._keys.list(tenant, listing.sort, user_of(listing))
+        if listing.sort == "name":
             names = [name_member(str(each.place[0]), each.key) for each in stale]
+            await self._wire.one("ZREM", table, *names)
+        elif listing.sort == "created":
+            await self._wire.one("ZREM", table, *(member(each.key, each.tag) for each in stale))
         else:
-            names = [member(each.key, each.tag) for each in stale]
-        await self._wire.one("ZREM", table, *names)
+            until = (now >> MINUTE) - AGED
+            names = [member(each.key, each.tag) for each in stale if each.place[0] <= until]
+            # What somebody puts there anew in between stays: its score is above that.
+            await self._wire.send([HINT.call(table, "shed", until, *names)] if names else [])
 
     async def count(self, tenant: str) -> int:
         """How many threads a tenant has."""
         return int(await self._wire.one("ZCARD", self._keys.list(tenant, "created")))
 
 
-def _score(row: ThreadRow, sort: str) -> int:
-    return row.active if sort == "updated" else row.thread
+class _Place(NamedTuple):
+    """Where a thread has to be: a list, as what, and with which score at least."""
+
+    sort: str
+    owner: str | None
+    member: bytes
+    score: int
+
+
+def _places(row: ThreadRow, tag: str) -> list[_Place]:
+    by_time = _Place("updated", None, member(row.thread, tag), row.active)
+    return [
+        by_time,
+        *([] if row.owner is None else [by_time._replace(owner=row.owner)]),
+        _Place("created", None, member(row.thread, tag), row.thread),
+        _Place("name", None, name_member(row.name, row.thread), 0),
+    ]
 
 
 def _by_name(tenant: str, found: bytes) -> Listed:

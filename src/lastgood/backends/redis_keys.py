@@ -13,8 +13,9 @@ Cluster all of it is in one slot, and no two names run together, whatever charac
     P:{tag}:y    ids that may not be used   :w:...  parts on their way     :n  wakes watchers
 
 Across threads there are hints, checked whenever they are read: which thread has a checkpoint
-(tables `P:i:`), which has a key (tables `P:t:`), and three lists of a tenant's threads
-(`P:{@tenant}:`).
+(tables `P:i:`), which has a key (tables `P:t:`), and lists of a tenant's threads: all of them in
+three orders (`P:{@tenant}:updated`, `:created`, `:name`), and those of one user, which is in the
+key as a hash, by time (`P:{@tenant}:updated:user`).
 """
 
 from __future__ import annotations
@@ -95,9 +96,10 @@ class Keys:
         """The first key whose hint is in the next table."""
         return (key // RANGE + 1) * RANGE
 
-    def list(self, tenant: str, sort: str) -> str:
-        """The list of a tenant's threads in some order."""
-        return f"{self.stem}{{@{_shown(_hashed(tenant, size=12))}}}:{sort}"
+    def list(self, tenant: str, sort: str, owner: str | None = None) -> str:
+        """The list of a tenant's threads in some order, or of those that one user has."""
+        whole = f"{self.stem}{{@{_shown(_hashed(tenant, size=12))}}}:{sort}"
+        return whole if owner is None else f"{whole}:{_shown(_hashed(owner, size=12))}"
 
 
 def id_in(field: bytes) -> bytes:

@@ -62,6 +62,8 @@ class Change(NamedTuple):
     seal: bytes = b""
     """Of the thread's row that was seen. After a failover that lost commits, versions come again;
     with them another row."""
+    former: str | None = None
+    """Whose the thread was in that row."""
     thread: ThreadRow | None = None
     """Written in the place of whatever row has that name."""
     rows: tuple[Row, ...] = ()
@@ -121,8 +123,9 @@ def decide(
         return Decision(writes, found, None)
     if not {row.place for row in writes.items}.issuperset(tables.supposed):
         raise Need(AskPlaces(place, tuple(tables.supposed)))
-    seal = b"" if found.thread is None else seal_of(found.thread)
-    change = Change(place, 0, version, seal, free=tuple(tables.supposed))
+    change = Change(place, 0, version, free=tuple(tables.supposed))
+    if found.thread is not None:
+        change = change._replace(seal=seal_of(found.thread), former=found.thread.owner)
     return _made(tables, change, writes, found, supply)
 
 

@@ -2,6 +2,7 @@
 --   claim  field, owner: take a field that nobody has; answers with who has it
 --   drop   field, owner, ...: remove the fields that still name this owner
 --   burn   id, seconds: see that the thread, which has no such checkpoint, will not get it
+--   shed   score, member, ...: remove the members of a list that are not above a score
 --   below  score, key, count: members behind that place, with scores, highest first
 
 local call = redis.call
@@ -23,6 +24,14 @@ function act.burn()
   if call('HEXISTS', KEYS[1] .. ':i', ARGV[2]) == 1 then return 'there' end
   call('SADD', KEYS[1] .. ':y', ARGV[2])
   call('EXPIRE', KEYS[1] .. ':y', ARGV[3])
+  return 'done'
+end
+
+function act.shed()
+  for at = 3, #ARGV do
+    local score = call('ZSCORE', KEYS[1], ARGV[at])
+    if score and tonumber(score) <= tonumber(ARGV[2]) then call('ZREM', KEYS[1], ARGV[at]) end
+  end
   return 'done'
 end
 
