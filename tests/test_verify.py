@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood import BlockingClient, LastgoodError, Problem, Report
+from lastgood import (
+    BlockingClient,
+    CheckpointIntegrityError,
+    LastgoodError,
+    Problem,
+    Report,
+)
 from lastgood.backend import Section, Sheet
 from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.null import NullBackend
@@ -347,3 +353,21 @@ def test_intervals_are_sets(one: list[tuple[int, int]], two: list[tuple[int, int
     assert all(last + 1 < first for (_, last), (first, _) in pairwise(ranges))
     met = list(mine.meeting(20, 30))
     assert met == [(a, b) for a, b in ranges if a <= 30 and b >= 20]
+
+
+def test_a_range_that_cannot_be_read_does_not_keep_anybody_for_ever(path: Path) -> None:
+    """Where only single rows can be read, numbers that nobody has are not tried one by one."""
+    with BlockingClient.sqlite(path) as client:
+        client.save("a", session_id="s", execution_state={"text": "words " * 5_000})
+        backend, unreadable = client._core.backend, {"part"}
+        whole = backend.survey
+
+        async def survey(tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+            if any(each.table in unreadable and each.low < each.high for each in sections):
+                raise CheckpointIntegrityError("no range can be read.")
+            return await whole(tenant, sections)
+
+        backend.survey = survey  # type: ignore[method-assign]
+        assert client.stats().threads == 1
+        unreadable.add("thread")
+        assert client.verify(data=True).threads == 1

@@ -295,9 +295,11 @@ def intact(cls: type[R], columns: Sequence[object]) -> R | None:
 
 
 def suspect(columns: Sequence[object]) -> ThreadRow:
-    """A damaged thread, as far as its row tells which one it is: its key, its names, its place."""
-    stored = ThreadRow._make(columns[:-1]).emptied()
-    return stored._replace(name=str(stored.name), incarnation=0, seq=0, created_at=0, updated_at=0)
+    """A damaged thread, as far as its row tells which it is: its key, names, place and owner."""
+    stored = ThreadRow._make(columns[:-1])
+    owner = stored.owner if isinstance(stored.owner, str) else None
+    damaged = stored.emptied()._replace(name=str(stored.name), owner=owner)
+    return damaged._replace(incarnation=0, seq=0, created_at=0, updated_at=0)
 
 
 def content_of(row: CheckpointRow, agent: str) -> tuple[object, ...]:

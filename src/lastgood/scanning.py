@@ -16,6 +16,9 @@ from lastgood.errors import BackendConnectionError, LastgoodError, TransientStor
 
 PATIENCE = 64
 """After so many numbers in a row that cannot be read, steps grow."""
+ABSENT = 4096
+"""After so many numbers in a row that are not there, where no range can be read, the rest is given
+up: there may be four billion of them."""
 BREATH = 512
 """A step has about this weight: a row counts one, data one per KiB."""
 
@@ -59,6 +62,7 @@ class Scanner:
     async def scan(self, section: Section) -> AsyncIterator[Scanned]:
         """Every row of a section, and every gap in what can be read."""
         low: int | None = section.low
+        absent = 0
         while low is not None and low <= section.high:
             found = await self.sheets([section._replace(low=low)])
             if isinstance(found, list):
@@ -68,6 +72,10 @@ class Scanner:
                 continue
             single = await self.sheets([_only(section, low)])
             if isinstance(single, list):
+                absent = 0 if single[0].rows else absent + 1
+                if absent == ABSENT:
+                    yield Scanned(low, section.high, None, found)
+                    return
                 for row in single[0].rows:
                     yield Scanned(low, low, row)
                 low += 1

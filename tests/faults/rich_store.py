@@ -66,9 +66,11 @@ def fill(client: BlockingClient) -> dict[str, list[str]]:
         client.save("solo", session_id="short", execution_state={"kept": False}, ttl_seconds=60)
     )
     _moved(client, made.setdefault("moved", []))
+    hers = BlockingClient.on(client._core.backend, user="ada")
     for number in range(12):
         name = f"many-{number:02}"
-        made[name] = [client.save("solo", session_id=name, execution_state={"n": number})]
+        whose = hers if number % 3 else client
+        made[name] = [whose.save("solo", session_id=name, execution_state={"n": number})]
     client.close()
     return made
 
@@ -150,6 +152,16 @@ def questions(made: dict[str, list[str]]) -> Iterator[Question]:
     yield "log by metadata", lambda client: list(client.log("chat", metadata={"even": True}))
     yield "log by agent", lambda client: list(client.log("team", agent_id="coder"))
     yield "threads", lambda client: list(all_threads(client))
+
+
+def about_users() -> Iterator[Question]:
+    """Whose is what; a store without an index may not know it of a damaged thread."""
+    for user in ("ada", "nobody"):
+        for sort in ("updated", "created", "name"):
+            yield (
+                f"threads of {user} by {sort}",
+                lambda client, user=user, sort=sort: list(all_threads(client, sort, user)),
+            )
 
 
 def _seen(found: Any) -> tuple[Any, ...]:

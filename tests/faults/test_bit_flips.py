@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import apsw
 import pytest
-from rich_store import HOUR, NOON, build, open_store, questions
+from rich_store import HOUR, NOON, about_users, build, open_store, questions
 
 from lastgood import CheckpointNotFoundError, LastgoodError
 from lastgood.backends.sqlite_schema import PAGE_SIZE
@@ -34,7 +34,7 @@ def store(place: Path) -> Store:
     path = place / "rich.db"
     made = build(path)
     client = open_store(path, LATER)
-    answers = {name: ask(client) for name, ask in questions(made)}
+    answers = {name: ask(client) for name, ask in (*questions(made), *about_users())}
     client.close()
     assert not path.with_name("rich.db-wal").exists(), "closed and checkpointed"
     return Store(path, owners_of_pages(path), path.read_bytes(), made, answers)
@@ -61,7 +61,9 @@ def silent_wrongs(store: Store) -> Iterator[str]:
     client = open_store(store.path, LATER)
     noticed = ""
     try:
-        for name, ask in questions(store.made):
+        for name, ask in (*questions(store.made), *about_users()):
+            if name not in store.answers:
+                continue
             try:
                 answer = ask(client)
             except LastgoodError as error:
@@ -169,14 +171,15 @@ def test_a_flipped_bit_in_the_structure_of_a_page_is_never_silent(
     flip_all(store, spots)
 
 
-def test_a_flipped_bit_in_the_pointers_of_the_fullest_page_of_checkpoints_is_never_silent(
-    store: Store,
+@pytest.mark.parametrize("table", ["checkpoint", "thread"])
+def test_a_flipped_bit_in_the_pointers_of_the_fullest_page_of_a_table_is_never_silent(
+    store: Store, table: str
 ) -> None:
     """All of them: a pointer to a neighbour's row keeps the count and loses a row."""
     leaves = [
         (number - 1) * PAGE_SIZE
         for number, owner in store.pages.items()
-        if owner == "lastgood_checkpoint" and store.content[(number - 1) * PAGE_SIZE] == 13
+        if owner == f"lastgood_{table}" and store.content[(number - 1) * PAGE_SIZE] == 13
     ]
     cells, start = max((int.from_bytes(store.content[at + 3 : at + 5]), at) for at in leaves)
     pointers = range(start + 8, start + 8 + 2 * cells)

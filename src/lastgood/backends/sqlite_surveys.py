@@ -16,6 +16,7 @@ from lastgood.backends.sqlite_schema import (
     LOW,
     SELECT_CHECKPOINT,
     is_there,
+    last_thread,
     read_stamp,
     select,
 )
@@ -78,10 +79,21 @@ def _threads(connection: Any, tenant: str, section: Section) -> Sheet:
     if section.name is not None:
         found = connection.execute(_THREAD, (tenant, section.name)).fetchall()
         return Sheet(list(of_tenant(tenant, found)), None)
+    if section.low > _last_key(connection):
+        return Sheet([], None)  # where ranges cannot be read, going on key by key would never end
     values = (section.low, section.high, section.limit)
     rows = connection.execute(_THREADS, values).fetchall()
-    after = rows[-1][0] + 1 if len(rows) == section.limit else None
+    # Rows out of order are damage; going back for them would never end.
+    after = max(rows[-1][0], section.low) + 1 if len(rows) == section.limit else None
     return Sheet(list(of_tenant(tenant, rows)), after)
+
+
+def _last_key(connection: Any) -> int:
+    """The highest key that a thread can have."""
+    try:
+        return last_thread(connection)
+    except CheckpointIntegrityError:
+        return LOW
 
 
 def _keyed(connection: Any, section: Section) -> Sheet:
@@ -91,7 +103,6 @@ def _keyed(connection: Any, section: Section) -> Sheet:
     cursor = connection.execute(statement, keys)
     rows, more = gathered(_each(cursor), section.limit)
     last: Any = rows[-1][_NUMBER_AT[section.table]] if rows else 0
-    # Rows out of order are damage; going back for them would never end.
     return Sheet(rows, max(last, section.low) + 1 if more else None)
 
 

@@ -2,9 +2,9 @@
 
 A third one counts what is over its time, where there are threads with a time to live.
 
-The last columns of a page are the store's newest time and the highest key of the table: in a small
-store the index that the page came from is checked against the table, because a damaged index loses
-entries without a sound. In a large one that is left to `verify`.
+The last columns of a page are the store's newest time and the last key that was given out: in a
+small store the index that the page came from is checked against the table, and the table against an
+index, because either loses entries without a sound. In a large one that is left to `verify`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backend import Sort, ThreadListing
-from lastgood.backends.sqlite_schema import COLUMNS, LOW, prefixed, select
+from lastgood.backends.sqlite_schema import (
+    COLUMNS,
+    LOW,
+    last_thread,
+    prefixed,
+    read_stamp,
+    select,
+)
 from lastgood.backends.verified import Verified
 from lastgood.backends.views import Lifetimes, Listed, Views
 from lastgood.errors import CheckpointIntegrityError
@@ -60,6 +67,12 @@ _FIRST: dict[Sort, tuple[object, ...]] = {
 }
 
 
+_LAST_KEY = "SELECT value FROM lastgood_meta WHERE name = 'thread'"
+_KEYS = "SELECT thread FROM lastgood_thread {} WHERE tenant = ? AND state = ? ORDER BY thread"
+_KEYS_BY_TABLE = _KEYS.format("NOT INDEXED")
+_KEYS_BY_INDEX = _KEYS.format("INDEXED BY lastgood_thread_active")
+
+
 def _page(sort: Sort, *, newest: bool, owned: bool) -> str:
     index, beyond, order = (_OWNED if owned else _ORDERS)[sort]
     join = ""
@@ -69,8 +82,7 @@ def _page(sort: Sort, *, newest: bool, owned: bool) -> str:
         join = " LEFT JOIN lastgood_checkpoint c ON c.key = (t.thread << 32 | t.seq)"
     return (
         f"SELECT {columns}, (SELECT value FROM lastgood_meta WHERE name = 'newest'),"
-        " (SELECT max(thread) FROM lastgood_thread)"
-        f" FROM lastgood_thread t {index}"
+        f" ({_LAST_KEY}) FROM lastgood_thread t {index}"
         f" LEFT JOIN lastgood_run r ON r.thread = +t.thread AND r.number = t.runs{join}"
         f" WHERE t.tenant = ? AND t.state = ? AND {beyond} ORDER BY {order} LIMIT ?"
     )
@@ -125,32 +137,45 @@ class ThreadLists(Views):
         if rows:
             self._stamp = rows[0][-2]
         if self._few(rows):
-            by_table = _again(listing.sort, owned=bool(owned))
-            again = self.connection.execute(by_table, values).fetchall()
-            if [row[0] for row in rows] != [key for (key,) in again]:
+            again = self._keys(_again(listing.sort, owned=bool(owned)), *values)
+            by_table, by_index = (
+                self._keys(each, tenant, LIVE) for each in (_KEYS_BY_TABLE, _KEYS_BY_INDEX)
+            )
+            if [row[0] for row in rows] != again or by_table != by_index:
                 raise CheckpointIntegrityError("the table of threads is damaged: rows are missing.")
-        listed = [self._listed(row, newest=listing.newest) for row in rows]
+        listed = [self._listed(row, listing) for row in rows]
         if any(found.thread.tenant != tenant or not found.thread.live for found in listed):
             raise CheckpointIntegrityError("the index of threads is damaged: it names others.")
         return listed
 
-    def _listed(self, row: Sequence[Any], *, newest: bool) -> Listed:
+    def _listed(self, row: Sequence[Any], listing: ThreadListing) -> Listed:
         columns, run, last = row[:_RUN_AT], row[_RUN_AT:_NEWEST_AT], row[_NEWEST_AT:-2]
         try:
             return Listed(
                 self.verified(ThreadRow, columns),
                 self.verified(RunRow, run) if run[0] is not None else None,
-                self.verified(CheckpointRow, last) if newest and last[2] is not None else None,
+                self.verified(CheckpointRow, last) if _is_there(last, listing) else None,
             )
         except CheckpointIntegrityError as error:
-            return Listed(suspect(columns), damage=error.message)
+            damaged = suspect(columns)
+            # The index says whose it is: damage must not take it off that user's list.
+            owner = damaged.owner if listing.owner is None else listing.owner
+            return Listed(damaged._replace(owner=owner), damage=error.message)
 
     def _few(self, rows: Sequence[Any]) -> bool:
-        """Whether the table is small enough to be looked through."""
-        if rows:
-            return bool(rows[0][-1] <= FEW)
-        (highest,) = self.connection.execute("SELECT max(thread) FROM lastgood_thread").fetchone()
-        return highest is not None and highest <= FEW
+        """Whether the table is small enough to be looked through.
+
+        The highest key in a damaged table may be anything, so the one that was given out last is
+        asked for; where that is damaged too, the table is looked through whatever its size.
+        """
+        try:
+            last = read_stamp(rows[0][-1], "thread") if rows else last_thread(self.connection)
+            return last <= FEW
+        except CheckpointIntegrityError:
+            return True
+
+    def _keys(self, statement: str, *values: object) -> list[int]:
+        return [key for (key,) in self.connection.execute(statement, values).fetchall()]
 
     def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]:
         found: list[LaneRow] = []
@@ -172,3 +197,7 @@ class ThreadLists(Views):
             for thread, unique, stored, expiring, over in counts:
                 found[thread] = Lifetimes(stored if stored == unique else -1, expiring, int(over))
         return found
+
+
+def _is_there(newest: Sequence[Any], listing: ThreadListing) -> bool:
+    return listing.newest and newest[2] is not None

@@ -52,11 +52,13 @@ def view(client: BlockingClient) -> View:
     return {info.thread_id: _thread(client, info) for info in all_threads(client)}
 
 
-def all_threads(client: BlockingClient, sort: Sort = "updated") -> Iterator[ThreadInfo]:
-    """Every thread, page by page; raises if one is said to be damaged."""
+def all_threads(
+    client: BlockingClient, sort: Sort = "updated", user: str | None = None
+) -> Iterator[ThreadInfo]:
+    """Every thread, or every one of a user, page by page; raises if one is said to be damaged."""
     after: str | None = None
     while True:
-        page = client.threads(limit=PAGE, after=after, sort=sort)
+        page = client.threads(limit=PAGE, after=after, sort=sort, user=user)
         for info in page:
             if info.status == "damaged":
                 raise CheckpointIntegrityError(f"{info.thread_id}: {info.error}")
