@@ -72,7 +72,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
     fleet.provide(fleet.needs())
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
+@pytest.hookimpl(wrapper=True, trylast=True)  # when other plugins have set up what they end
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """A fixture may start a server of its own, once for many tests: they all lack it then."""
     try:

@@ -194,6 +194,28 @@ def test_a_missing_server_is_one_line_for_a_person_and_a_failure_in_ci(
     assert "1 passed, 5 errors" in run("-n", "0", CI="true")
 
 
+OF_ITS_OWN = """
+import pytest
+from lastgood.testing.servers import ServerMissing
+
+@pytest.fixture(scope="module")
+def own():
+    raise ServerMissing("there is none", required=True)
+
+@pytest.mark.parametrize("n", range(3))
+def test_it(own, n):
+    pass
+"""
+
+
+def test_a_missing_server_that_tests_share_is_missed_by_all_of_them(
+    project: Path, run: Callable[..., str]
+) -> None:
+    (project / "test_it.py").write_text(OF_ITS_OWN)
+    assert "3 skipped" in run("-n", "0").splitlines()[-1]
+    assert "3 errors" in run("-n", "0", CI="true").splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("workers", "ending"), [(2, signal.SIGKILL), (2, signal.SIGINT), (0, signal.SIGTERM)]
 )
