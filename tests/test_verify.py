@@ -21,6 +21,7 @@ from lastgood import (
 from lastgood.backend import Section, Sheet
 from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.null import NullBackend
+from lastgood.backends.sqlite_schema import stamp
 from lastgood.intervals import Intervals
 from lastgood.manifest import Spot
 from lastgood.rows import CheckpointRow, ThreadRow, sealed, unsealed
@@ -371,3 +372,15 @@ def test_a_range_that_cannot_be_read_does_not_keep_anybody_for_ever(path: Path) 
         assert client.stats().threads == 1
         unreadable.add("thread")
         assert client.verify(data=True).threads == 1
+
+
+def test_threads_above_the_last_key_that_is_noted_are_there(path: Path) -> None:
+    """A note that was set back ends neither a survey nor a list."""
+    with BlockingClient.sqlite(path, durability="relaxed") as client:
+        for number in range(600):
+            client.save("a", session_id=f"t{number}", execution_state={})
+        changed(
+            path, f"UPDATE lastgood_meta SET value = '{stamp(0, 'thread')}' WHERE name = 'thread'"
+        )
+        assert client.verify().threads == 600
+        assert len(client.threads(limit=1000)) == 600

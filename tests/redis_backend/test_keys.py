@@ -3,7 +3,6 @@
 import os
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -16,43 +15,21 @@ from lastgood import BlockingClient, CheckpointConflictError
 from lastgood.backends import redis_changes
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.redis_keys import Keys, member, name_member, tag_of
+from tests.redis_backend.raw_place import RawPlace
 
 pytestmark = pytest.mark.server("valkey", "cluster")
 
 LARGE = {"items": [f"{n} " * 100 for n in range(60)], "image": bytes(200_000)}
 
 
-class Place:
-    """A prefix of its own, and a plain client."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.prefix = f"k-{uuid4().hex[:12]}"
-        self.raw: Any = redis.Redis.from_url(url)
-        if self.raw.info("cluster")["cluster_enabled"]:
-            self.raw.close()
-            self.raw = redis.RedisCluster.from_url(url)
+class Place(RawPlace):
+    """With ordinary clients."""
 
     def client(self, **options: Any) -> BlockingClient:
         return BlockingClient.redis(self.url, prefix=self.prefix, **options)
 
-    def keys(self, pattern: str = "*") -> list[str]:
-        return sorted(key.decode() for key in self.raw.scan_iter(f"{self.prefix}:{pattern}"))
-
     def thread(self, name: str, tenant: str = "default") -> str:
         return Keys(self.prefix).thread(tag_of(ThreadName(tenant, name)))
-
-    def close(self) -> None:
-        for key in self.keys():
-            self.raw.unlink(key)
-        self.raw.close()
-
-
-@pytest.fixture(params=["valkey_url", "cluster_url"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    one = Place(request.getfixturevalue(request.param))
-    yield one
-    one.close()
 
 
 def test_everything_of_a_thread_is_in_one_slot(place: Place) -> None:
@@ -64,7 +41,7 @@ def test_everything_of_a_thread_is_in_one_slot(place: Place) -> None:
             client.tag(f"{client.log(name)[0].checkpoint_id}", "t")
             client.save("b", session_id=name, execution_state={}, ttl_seconds=50)
     for name in names:
-        keys = place.keys(f"{{{tag_of(ThreadName('default', name))}}}*")
+        keys = place.stored(f"{{{tag_of(ThreadName('default', name))}}}*")
         assert len(keys) >= 9
         assert len({key_slot(key.encode()) for key in keys}) == 1
         assert all(name not in key for key in keys if len(name) > 1)
@@ -83,12 +60,12 @@ def test_no_two_names_share_a_key() -> None:
 def ttls(place: Place, thread: str) -> set[bool]:
     """Whether the keys of a thread have an end."""
     return {
-        place.raw.pttl(key) > 0 for key in place.keys(place.thread(thread).split(":", 1)[1] + "*")
+        place.raw.pttl(key) > 0 for key in place.stored(place.thread(thread).split(":", 1)[1] + "*")
     }
 
 
 def ends(place: Place, thread: str) -> list[int]:
-    keys = place.keys(place.thread(thread).split(":", 1)[1] + "*")
+    keys = place.stored(place.thread(thread).split(":", 1)[1] + "*")
     return [place.raw.execute_command("PEXPIRETIME", key) for key in keys]
 
 
@@ -122,7 +99,7 @@ def test_when_a_thread_has_ended_it_is_as_if_it_had_never_been(
         )
         client.save("a", session_id="stays", execution_state={"n": 1})
         time.sleep(1)
-        assert place.keys(place.thread("s").split(":", 1)[1] + "*") == []
+        assert place.stored(place.thread("s").split(":", 1)[1] + "*") == []
         for reader in (client, other):
             for sort in ("updated", "created", "name"):
                 assert [info.thread_id for info in reader.threads(sort=sort)] == ["stays"]
@@ -202,9 +179,9 @@ def test_removal_takes_the_hints_along(place: Place) -> None:
         ids = [client.save("a", session_id="s", execution_state={"n": n}) for n in range(30)]
         client.save("a", session_id="stays", execution_state={})
         client.expire(ids[3])
-        assert sum(place.raw.hlen(key) for key in place.keys("i:*")) == 30
+        assert sum(place.raw.hlen(key) for key in place.stored("i:*")) == 30
         client.delete("s")
-        assert sum(place.raw.hlen(key) for key in place.keys("i:*")) == 1
+        assert sum(place.raw.hlen(key) for key in place.stored("i:*")) == 1
         lists = [Keys(place.prefix).list("default", s) for s in ("updated", "created", "name")]
         assert [place.raw.zcard(key) for key in lists] == [1, 1, 1]
 
@@ -218,7 +195,7 @@ def test_a_large_save_is_sent_in_pieces_and_leaves_none_of_them(place: Place) ->
             state = {"n": number, "items": [f"{number} {m} " * 60 for m in range(9000)]}
             saved = client.save("a", session_id="s", execution_state=state)
             assert place.client().restore(saved).state == state
-        assert place.keys("*:w:*") == []
+        assert place.stored("*:w:*") == []
         assert client.verify(data=True).clean
 
 
@@ -240,9 +217,9 @@ def test_parts_that_were_sent_and_never_committed_go_by_themselves(
             client.save(
                 "a", session_id="s", execution_state={"x": [f"{n} " * 60 for n in range(9000)]}
             )
-        assert len(place.keys("*:w:*")) == 1
+        assert len(place.stored("*:w:*")) == 1
         time.sleep(1.5)
-        assert place.keys("*:w:*") == []
+        assert place.stored("*:w:*") == []
 
 
 def test_parts_are_never_there_without_an_end(
@@ -266,4 +243,4 @@ def test_parts_are_never_there_without_an_end(
         saved = client.save("a", session_id="s", execution_state=state)
         assert torn
         assert client.restore(saved).state == state
-        assert [key for key in place.keys("*:w:*") if place.raw.ttl(key) < 0] == []
+        assert [key for key in place.stored("*:w:*") if place.raw.ttl(key) < 0] == []

@@ -1,12 +1,10 @@
 """Lists of one user's threads: hints that lie, threads that change hands, writers that die."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import pytest
-import redis
 from redis.crc import key_slot
 
 from lastgood import BlockingClient
@@ -18,26 +16,21 @@ from lastgood.backends.redis_keys import Keys, member, tag_of
 from lastgood.checkpointers.rules import Describe
 from lastgood.driver import run_blocking
 from lastgood.rows import MINUTE
+from tests.redis_backend.raw_place import RawPlace
 
 pytestmark = pytest.mark.server("valkey", "cluster")
 
 HOUR = 3600 * 1_000_000
 
 
-class Place:
-    """A prefix of its own, and a plain client."""
+class Place(RawPlace):
+    """With clocks that can be ahead."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
-        self.prefix = f"o-{uuid4().hex[:12]}"
+        super().__init__(url)
         self.keys = Keys(self.prefix)
         self.hours = 0
         """How far the clocks of all clients are ahead."""
-        self.raw: Any = redis.Redis.from_url(url)
-        self.cluster = bool(self.raw.info("cluster")["cluster_enabled"])
-        if self.cluster:
-            self.raw.close()
-            self.raw = redis.RedisCluster.from_url(url)
 
     def client(self, user: str | None = None, hours: int = 0) -> BlockingClient:
         """One whose clock is ahead of the others'."""
@@ -53,18 +46,6 @@ class Place:
         score = (time.time_ns() // 1000 - hours_ago * HOUR) >> MINUTE
         tag = tag_of(ThreadName("default", name))
         self.raw.zadd(self.keys.list("default", "updated", user), {member(key, tag): score})
-
-    def close(self) -> None:
-        for key in list(self.raw.scan_iter(f"{self.prefix}:*")):
-            self.raw.unlink(key)
-        self.raw.close()
-
-
-@pytest.fixture(params=["valkey_url", "cluster_url"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    one = Place(request.getfixturevalue(request.param))
-    yield one
-    one.close()
 
 
 def save(client: BlockingClient, *threads: str, **options: Any) -> None:

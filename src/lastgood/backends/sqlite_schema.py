@@ -156,12 +156,6 @@ def read_stamp(text: object, name: str = "newest") -> int:
     return int(value)
 
 
-def last_thread(connection: Any) -> int:
-    """The last key that was given to a thread; raises CheckpointIntegrityError if it is damaged."""
-    statement = "SELECT (SELECT value FROM lastgood_meta WHERE name = 'thread')"
-    return read_stamp(connection.execute(statement).fetchone()[0], "thread")
-
-
 def prepare(connection: Any, label: str, *, patience: float) -> None:
     """Make sure that a file is ours: tables, format, WAL. Safe for many processes at once."""
     tables = _inspected(connection, label)

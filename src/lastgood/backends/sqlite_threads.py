@@ -13,14 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backend import Sort, ThreadListing
-from lastgood.backends.sqlite_schema import (
-    COLUMNS,
-    LOW,
-    last_thread,
-    prefixed,
-    read_stamp,
-    select,
-)
+from lastgood.backends.sqlite_schema import COLUMNS, LOW, prefixed, read_stamp, select
 from lastgood.backends.verified import Verified
 from lastgood.backends.views import Lifetimes, Listed, Views
 from lastgood.errors import CheckpointIntegrityError
@@ -65,8 +58,6 @@ _FIRST: dict[Sort, tuple[object, ...]] = {
     "created": (1 << 62,),
     "name": ("",),
 }
-
-
 _LAST_KEY = "SELECT value FROM lastgood_meta WHERE name = 'thread'"
 _KEYS = "SELECT thread FROM lastgood_thread {} WHERE tenant = ? AND state = ? ORDER BY thread"
 _KEYS_BY_TABLE = _KEYS.format("NOT INDEXED")
@@ -168,9 +159,9 @@ class ThreadLists(Views):
         The highest key in a damaged table may be anything, so the one that was given out last is
         asked for; where that is damaged too, the table is looked through whatever its size.
         """
+        row = rows[0] if rows else self.connection.execute(f"SELECT ({_LAST_KEY})").fetchone()
         try:
-            last = read_stamp(rows[0][-1], "thread") if rows else last_thread(self.connection)
-            return last <= FEW
+            return read_stamp(row[-1], "thread") <= FEW
         except CheckpointIntegrityError:
             return True
 
