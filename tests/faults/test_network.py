@@ -282,6 +282,29 @@ def test_a_server_that_stays_away(impatient: None, play: Play, proxy: Proxy) -> 
     play(body)
 
 
+def test_who_waits_when_the_server_comes_back_is_served(
+    impatient: None, play: Play, proxy: Proxy
+) -> None:
+    """However long it was away: those who waited before have given up, and nobody else comes."""
+
+    async def body(store: Store) -> None:
+        client = store.client()
+        await save(client, 0)
+
+        async def late() -> str:
+            await asyncio.sleep(4)
+            return await save(client, 2)
+
+        proxy.refuse()
+        threading.Timer(5.5, proxy.heal).start()
+        began = time.monotonic()
+        await store.together([partial(save, client, 1), late])
+        assert time.monotonic() - began < 8
+        assert (await numbers(client))[-1] == 2
+
+    play(body)
+
+
 def test_many_writers_to_one_thread_wait_no_longer_than_one(
     impatient: None, play: Play, proxy: Proxy
 ) -> None:
@@ -336,9 +359,13 @@ def test_cancelled_tasks_leave_the_store_and_the_pool_in_order(
         client = store.client()
         acked = [await save(client, 0)]
         proxy.delay(to_server=0.003, to_client=0.003)
-        for number in range(1, 40):
+        proxy.cut()
+        began = time.monotonic()
+        acked.append(await save(client, 1))
+        whole = time.monotonic() - began
+        for number in range(2, 40):
             task = asyncio.ensure_future(save(client, number))
-            await asyncio.wait([task], timeout=rng.uniform(0, 0.03))
+            await asyncio.wait([task], timeout=rng.uniform(0, 1.5 * whole))
             task.cancel()
             try:
                 acked.append(await task)
@@ -348,7 +375,7 @@ def test_cancelled_tasks_leave_the_store_and_the_pool_in_order(
         acked += [await save(client, number) for number in range(100, 120)]
         found = [h.checkpoint_id for h in await headers(client, "s")]
         assert set(acked) <= set(found)
-        assert len(acked) - 20 >= 2, "some were in time"
+        assert len(acked) - 20 > 2, "some were in time"
         assert len(acked) < 60, "some were not"
         await numbers(client)
         assert proxy.connections < 60

@@ -12,12 +12,12 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, Connection
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from lastgood.backends.postgres_address import CONNECT_SECONDS, lively, parsed, shown
 from lastgood.backends.postgres_connections import (
@@ -30,6 +30,7 @@ from lastgood.driver import is_blocking
 
 _ABANDONED: list[object] = []
 """What a forked child inherited: kept, so that nothing closes it."""
+_MOMENT_SECONDS = 0.001
 
 
 class FirstContactError(Exception):
@@ -74,6 +75,37 @@ class _NativePool(NamedTuple):
     """Stands until the loop ends, or it is closed."""
 
 
+class Guests:
+    """Who uses a connection, or waits for one.
+
+    A pool that has given up makes no connection for those who wait, but it does for who comes next.
+    """
+
+    def __init__(self) -> None:
+        self._guests: set[object] = set()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        me = object()
+        self._guests.add(me)
+        try:
+            yield
+        finally:
+            self._guests.discard(me)
+
+    def forgotten(self, pool: ConnectionPool[BoundConnection]) -> None:
+        """Come next, for all who wait."""
+        if self._guests:
+            with suppress(PoolTimeout):
+                pool.putconn(pool.getconn(_MOMENT_SECONDS))
+
+    async def native_forgotten(self, pool: AsyncConnectionPool[BoundAsyncConnection]) -> None:
+        """The same on an event loop."""
+        if self._guests:
+            with suppress(PoolTimeout):
+                await pool.putconn(await pool.getconn(_MOMENT_SECONDS))
+
+
 class OwnPools(Pools):
     """Pools that we make, for a connection string.
 
@@ -94,6 +126,7 @@ class OwnPools(Pools):
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _NativePool] = (
             weakref.WeakKeyDictionary()
         )
+        self._guests = Guests()
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -109,12 +142,13 @@ class OwnPools(Pools):
     @contextmanager
     def blocking(self) -> Iterator[Connection[Any]]:
         pool = self._opened()
-        while True:
-            with pool.connection() as connection:
-                if not is_dead(connection):
-                    yield connection
-                    return
-                connection.close()
+        with self._guests.one():
+            while True:
+                with pool.connection() as connection:
+                    if not is_dead(connection):
+                        yield connection
+                        return
+                    connection.close()
 
     def _opened(self) -> ConnectionPool[BoundConnection]:
         with self._lock:
@@ -122,7 +156,10 @@ class OwnPools(Pools):
                 if not self._reached:
                     self._probe()
                 self._pool = ConnectionPool(
-                    self.dsn, connection_class=BoundConnection, **self._options()
+                    self.dsn,
+                    connection_class=BoundConnection,
+                    reconnect_failed=self._guests.forgotten,
+                    **self._options(),
                 )
                 self._pool.open()
             return self._pool
@@ -137,12 +174,13 @@ class OwnPools(Pools):
     @asynccontextmanager
     async def native(self) -> AsyncIterator[AsyncConnection[Any]]:
         pool = await self._native_opened()
-        while True:
-            async with pool.connection() as connection:
-                if not is_dead(connection):
-                    yield connection
-                    return
-                await connection.close()
+        with self._guests.one():
+            while True:
+                async with pool.connection() as connection:
+                    if not is_dead(connection):
+                        yield connection
+                        return
+                    await connection.close()
 
     async def _native_opened(self) -> AsyncConnectionPool[BoundAsyncConnection]:
         if not self._reached:
@@ -151,7 +189,10 @@ class OwnPools(Pools):
         found = self._pools.get(loop)
         if found is None:
             pool = AsyncConnectionPool(
-                self.dsn, connection_class=BoundAsyncConnection, **self._options()
+                self.dsn,
+                connection_class=BoundAsyncConnection,
+                reconnect_failed=self._guests.native_forgotten,
+                **self._options(),
             )
             found = self._pools[loop] = _NativePool(pool, self._until_the_end(pool))
             await anext(found.end)
