@@ -42,7 +42,8 @@ class _Model:
     """The rows of a store with one checkpoint, of which copies are made."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        from lastgood.backends.sqlite_schema import SELECT_CHECKPOINT, select
+        from lastgood.backends.sqlite_rows import unfolded
+        from lastgood.backends.sqlite_schema import select
         from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow, unsealed
 
         self._connection = connection
@@ -51,8 +52,8 @@ class _Model:
             return unsealed(kind, connection.execute(select(kind, "1")).fetchone())
 
         self._thread, self._lane, self._branch = map(only, (ThreadRow, LaneRow, BranchRow))
-        found = connection.execute(f"{SELECT_CHECKPOINT} 1").fetchone()
-        self._checkpoint = unsealed(CheckpointRow, found)
+        found = connection.execute(select(CheckpointRow, "1")).fetchone()
+        self._checkpoint = unsealed(CheckpointRow, unfolded(found))
 
     def multiply(self, threads: int, checkpoints: int) -> None:
         from lastgood.backends.sqlite_schema import COLUMNS, stamp
@@ -60,9 +61,9 @@ class _Model:
 
         for table in ("thread", "lane", "branch", "checkpoint"):
             self._connection.execute(f"DELETE FROM lastgood_{table}")
-        columns = COLUMNS[CheckpointRow][2:]
+        columns = COLUMNS[CheckpointRow]
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        insert = f"INSERT INTO lastgood_checkpoint (key, {names}) VALUES (?, {marks})"
+        insert = f"INSERT INTO lastgood_checkpoint ({names}) VALUES ({marks})"
         for thread in range(1, threads + 1):
             self._put_thread(thread, checkpoints)
             self._connection.executemany(insert, self._line(thread, checkpoints))
@@ -90,7 +91,8 @@ class _Model:
         self._connection.execute(f"INSERT INTO lastgood_{table} VALUES ({marks})", sealed(row))
 
     def _line(self, thread: int, checkpoints: int) -> Iterator[tuple[object, ...]]:
-        from lastgood.rows import sealed
+        from lastgood.backends.sqlite_rows import folded
+        from lastgood.rows import seal_of
 
         parent, parent_digest = b"", b""
         for seq in range(1, checkpoints + 1):
@@ -105,4 +107,4 @@ class _Model:
             )
             row = row._replace(digest=row.chained(AGENT))
             parent, parent_digest = row.id, row.digest
-            yield (thread << 32 | seq, *sealed(row)[2:])
+            yield folded(row, seal_of(row))

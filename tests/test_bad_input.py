@@ -352,12 +352,17 @@ def test_checkpnts_database(tmp_path: Path, call: Callable[[BlockingClient], obj
 
 
 @first_calls
-def test_a_newer_format(tmp_path: Path, call: Callable[[BlockingClient], object]) -> None:
+@pytest.mark.parametrize(
+    ("number", "advice"), [("999", "Upgrade lastgood"), ("2", "lastgood copy"), ("x", "Upgrade")]
+)
+def test_another_format(
+    tmp_path: Path, call: Callable[[BlockingClient], object], number: str, advice: str
+) -> None:
     path = tmp_path / "x.db"
     with BlockingClient.sqlite(path) as client:
         client.save("a", execution_state={})
-    _database(path, "UPDATE lastgood_meta SET value = '999' WHERE name = 'format'")
-    with pytest.raises(IncompatibleCheckpointError, match=r"999.*Upgrade lastgood"):
+    _database(path, f"UPDATE lastgood_meta SET value = '{number}' WHERE name = 'format'")
+    with pytest.raises(IncompatibleCheckpointError, match=rf"format {number}.*{advice}"):
         call(BlockingClient.sqlite(path))
 
 

@@ -11,7 +11,8 @@ from lastgood import BlockingClient, CheckpointIntegrityError, SerializationErro
 from lastgood.backends import verified
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.backends.sqlite_connection import plain_connect
-from lastgood.backends.sqlite_schema import COLUMNS, SELECT_CHECKPOINT
+from lastgood.backends.sqlite_rows import folded, unfolded
+from lastgood.backends.sqlite_schema import COLUMNS, select
 from lastgood.backends.tables import COUNTED
 from lastgood.backends.verified import Verified
 from lastgood.rows import (
@@ -24,12 +25,13 @@ from lastgood.rows import (
     ThreadRow,
     seal_of,
     sealed,
+    unsealed,
 )
 
 LONG = COUNTED + 10
 
 # Not those that a row is found by: an edit takes their index along, and then nothing is found.
-FOUND_BY = {"thread", "tenant", "name", "id", "seq"}
+FOUND_BY = {"thread", "tenant", "name", "id", "seq", "key"}
 STORED = [
     (cls, column)
     for cls in (ThreadRow, LaneRow, BranchRow, CheckpointRow)
@@ -103,11 +105,16 @@ def _read_everything(client: BlockingClient, before: list[str]) -> None:
 
 def a_checkpoint(**changed: Any) -> CheckpointRow:
     blank = CheckpointRow(*[b""] * len(CheckpointRow._fields))  # type: ignore[arg-type]
-    return blank._replace(thread=1, seq=1, **changed)
+    usual: dict[str, Any] = {"thread": 1, "seq": 1, "root": bytes(32), "digest": bytes(16)}
+    return blank._replace(**usual | changed)
+
+
+def stored(row: CheckpointRow) -> tuple[object, ...]:
+    return folded(row, seal_of(row))
 
 
 def test_what_was_verified_is_given_back_as_it_was() -> None:
-    known, columns = Verified(), sealed(a_checkpoint())
+    known, columns = Verified(), stored(a_checkpoint())
     first = known.row(CheckpointRow, columns)
     assert known.row(CheckpointRow, (*columns,)) is first
     assert known.rows(CheckpointRow, [columns]) == [first]
@@ -121,9 +128,9 @@ def test_a_row_of_another_table_is_not_taken_for_one_that_was_verified() -> None
             read(TagRow, columns)
 
 
-@pytest.mark.parametrize("number", range(len(CheckpointRow._fields) + 1))
+@pytest.mark.parametrize("number", range(len(COLUMNS[CheckpointRow])))
 def test_a_row_that_differs_in_one_column_is_verified(number: int) -> None:
-    known, columns = Verified(), sealed(a_checkpoint())
+    known, columns = Verified(), stored(a_checkpoint())
     known.row(CheckpointRow, columns)
     changed = [*columns[:number], other_than(columns[number]), *columns[number + 1 :]]
     with pytest.raises(CheckpointIntegrityError):
@@ -137,7 +144,7 @@ def test_only_so_many_rows_are_kept_and_no_large_ones(monkeypatch: pytest.Monkey
     for row in rows:
         assert known.row(type(row), sealed(row)) == row
         assert len(known._known) <= 3
-    large = sealed(a_checkpoint(metadata=b"x" * verified.LARGEST, manifest=b"x"))
+    large = stored(a_checkpoint(metadata=b"x" * verified.LARGEST, manifest=b"x"))
     assert known.row(CheckpointRow, large) is not known.row(CheckpointRow, large)
 
 
@@ -171,7 +178,7 @@ def test_damage_right_behind_a_page_of_a_short_thread_does_not_hurt_it(
     client: BlockingClient, path: Path
 ) -> None:
     numbered(client, 10)
-    change(path, "UPDATE lastgood_checkpoint SET step = 99 WHERE key & 4294967295 = ?", 5)
+    change(path, "UPDATE lastgood_checkpoint SET size = 99 WHERE key & 4294967295 = ?", 5)
     assert [header.seq for header in client.log("s", limit=5)] == [10, 9, 8, 7, 6]
     with pytest.raises(CheckpointIntegrityError):
         client.log("s", limit=6)
@@ -212,11 +219,11 @@ def test_a_row_that_was_edited_and_sealed_anew_is_noticed_by_who_has_its_state(
     client.save("a", session_id="s", execution_state={"n": 1})
     assert client.latest(agent_id="a", session_id="s")
     with sqlite3.connect(path) as connection:
-        [columns] = connection.execute(f"{SELECT_CHECKPOINT} true")
-        row = CheckpointRow._make(columns[:-1])
+        [columns] = connection.execute(select(CheckpointRow, "true"))
+        row = unsealed(CheckpointRow, unfolded(columns))
         for step in (row.step + 1, row.step):
-            seal = seal_of(row._replace(step=step))
-            connection.execute("UPDATE lastgood_checkpoint SET step = ?, seal = ?", (step, seal))
+            rest = stored(row._replace(step=step))[-1]
+            connection.execute("UPDATE lastgood_checkpoint SET rest = ?", (rest,))
             connection.commit()
             if step != row.step:
                 with pytest.raises(CheckpointIntegrityError, match="digest"):
@@ -232,11 +239,10 @@ def test_a_filter_does_not_decode_what_is_behind_the_page(
         client.save("a", session_id="s", execution_state={}, metadata={"n": number})
     spoiled = "\ud800".encode("utf-8", "surrogatepass")
     with sqlite3.connect(path) as connection:
-        [columns] = connection.execute(f"{SELECT_CHECKPOINT} key & 4294967295 = 2")
-        row = CheckpointRow._make(columns[:-1])._replace(metadata=b"\xa3" + spoiled)
+        [columns] = connection.execute(select(CheckpointRow, "key & 4294967295 = 2"))
+        row = unsealed(CheckpointRow, unfolded(columns))._replace(metadata=b"\xa3" + spoiled)
         connection.execute(
-            "UPDATE lastgood_checkpoint SET metadata = ?, seal = ? WHERE key & 4294967295 = 2",
-            (row.metadata, seal_of(row)),
+            "UPDATE lastgood_checkpoint SET rest = ? WHERE key & 4294967295 = 2", stored(row)[-1:]
         )
     connection.close()
     assert [h.seq for h in client.log("s", metadata={"n": 2}, limit=1)] == [3]

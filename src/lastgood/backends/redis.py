@@ -53,8 +53,8 @@ ATTEMPTS = 8
 _STEPS = {"thread": 16, "stream": 64}
 _NEWER = "Upgrade lastgood here too: the store was written by a newer version."
 _OLDER = (
-    "Let the version that wrote it copy it into a file (`lastgood copy`), and copy that from here "
-    "to another prefix."
+    "Let the version that wrote it copy it to plain files (`lastgood copy URL files:DIRECTORY`),"
+    " and copy those from here to another prefix."
 )
 
 

@@ -12,7 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from lastgood.backend import Listing, Located
-from lastgood.backends.sqlite_schema import COLUMNS, LOW, SELECT_CHECKPOINT, prefixed, select
+from lastgood.backends.sqlite_rows import LOW, STORED
+from lastgood.backends.sqlite_schema import COLUMNS, prefixed, select
 from lastgood.backends.sqlite_threads import ThreadLists
 from lastgood.backends.tables import COUNTED
 from lastgood.errors import CheckpointIntegrityError
@@ -20,7 +21,7 @@ from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow
 
 LANE_AT = len(COLUMNS[ThreadRow])
 BRANCH_AT = LANE_AT + len(COLUMNS[LaneRow])
-_THREAD_OF, _ID = (CheckpointRow._fields.index(name) for name in ("thread", "id"))
+_KEY, _ID = (STORED.index(name) for name in ("key", "id"))
 
 _THREAD = select(ThreadRow, "tenant = ? AND name = ?")
 _THREAD_AGAIN = _THREAD.replace("WHERE", "INDEXED BY lastgood_thread_again WHERE")
@@ -104,7 +105,7 @@ class Histories(ThreadLists):
 
     def checkpoints_of(self, thread: int, ids: Sequence[bytes]) -> list[CheckpointRow | None]:
         beyond = {
-            columns[_ID]: columns for columns in self._beyond if columns[_THREAD_OF] == thread
+            columns[_ID]: columns for columns in self._beyond if columns[_KEY] >> 32 == thread
         }
         return [
             self.verified(CheckpointRow, beyond[id])
@@ -134,9 +135,10 @@ def _filters(lane: int | None, listing: Listing) -> tuple[str, list[object]]:
 
 @cache
 def _scan(where: str, *, one_more: bool) -> str:
-    statement = (
-        f"{SELECT_CHECKPOINT} key BETWEEN ? AND ?{where}"
-        " AND (expires_at IS NULL OR expires_at > ?) ORDER BY key DESC LIMIT ?"
+    statement = select(
+        CheckpointRow,
+        f"key BETWEEN ? AND ?{where}"
+        " AND (expires_at IS NULL OR expires_at > ?) ORDER BY key DESC LIMIT ?",
     )
     return f"{statement} + 1" if one_more else statement
 

@@ -26,6 +26,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
+from lastgood.backends.sqlite_rows import STORED
 from lastgood.errors import (
     BackendConnectionError,
     CheckpointIntegrityError,
@@ -34,7 +35,7 @@ from lastgood.errors import (
 from lastgood.integrity import seal
 from lastgood.rows import TABLES, CheckpointRow, fields_of
 
-FORMAT = 2
+FORMAT = 3
 PAGE_SIZE = 8192
 
 DDL = """
@@ -63,13 +64,8 @@ CREATE TABLE lastgood_run (
     result NOT NULL, seal NOT NULL, PRIMARY KEY (thread, number)) WITHOUT ROWID;
 CREATE TABLE lastgood_checkpoint (
     key INTEGER PRIMARY KEY, id NOT NULL, lane NOT NULL, branch NOT NULL,
-    parent NOT NULL, parent_digest NOT NULL, parent_gone NOT NULL,
-    fallback NOT NULL, step NOT NULL, step_name, framework NOT NULL,
-    created_at NOT NULL, ttl, expires_at, context NOT NULL,
-    metadata NOT NULL, target, schema, source_lane, losses NOT NULL,
-    root NOT NULL, digest NOT NULL, size NOT NULL, manifest NOT NULL,
-    slots NOT NULL,
-    seal NOT NULL);
+    parent NOT NULL, fallback NOT NULL, step_name, created_at NOT NULL,
+    expires_at, source_lane, size NOT NULL, rest NOT NULL, manifest NOT NULL);
 CREATE INDEX lastgood_checkpoint_id ON lastgood_checkpoint (id);
 CREATE TABLE lastgood_stream (
     thread NOT NULL, stream NOT NULL, PRIMARY KEY (thread, stream)) WITHOUT ROWID;
@@ -97,12 +93,7 @@ LATER = {
 }
 """Tables that are there once something was written to them, and an index for threads of users."""
 
-LOW = (1 << 32) - 1
-COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES}
-SELECT_CHECKPOINT = (
-    f"SELECT key >> 32, key & {LOW}, {', '.join(COLUMNS[CheckpointRow][2:])}"
-    " FROM lastgood_checkpoint WHERE"
-)
+COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES} | {CheckpointRow: STORED}
 
 FOREIGN = (
     # tables that must all be there, who they belong to, how they count threads, the import name
@@ -128,10 +119,7 @@ def select(cls: type, where: str) -> str:
 
 def prefixed(alias: str, cls: type) -> str:
     """The columns of one kind of row in a join."""
-    if cls is not CheckpointRow:
-        return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
-    key = f"{alias}.key >> 32, {alias}.key & {LOW}"
-    return ", ".join([key, *(f"{alias}.{name}" for name in COLUMNS[cls][2:])])
+    return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
 
 
 def is_there(connection: Any, table: str) -> bool:
@@ -241,13 +229,20 @@ def _use_wal(connection: Any, label: str, patience: float) -> None:
         return
 
 
+_OLDER = (
+    "Let the version that wrote it copy it to plain files (`lastgood copy FILE files:DIRECTORY`),"
+    " and copy those from here to another file. It was not changed."
+)
+
+
 def _check_format(connection: Any, label: str) -> None:
     row = connection.execute("SELECT value FROM lastgood_meta WHERE name = 'format'").fetchone()
-    found = row[0] if row else "none"
+    found = str(row[0]) if row else "none"
     if found != str(FORMAT):
+        older = found.isdecimal() and int(found) < FORMAT
         raise IncompatibleCheckpointError(
             f"{label} has format {found}; this version of Lastgood reads format {FORMAT}.",
-            hint="Upgrade lastgood, or open the file with the version that wrote it.",
+            hint=_OLDER if older else "Upgrade lastgood here too: a newer version wrote the file.",
         )
 
 

@@ -11,10 +11,9 @@ from functools import partial
 from typing import Any
 
 from lastgood.backend import Columns, Footprint, Section, Sheet, Shelf
+from lastgood.backends.sqlite_rows import LOW, unfolded
 from lastgood.backends.sqlite_schema import (
     COLUMNS,
-    LOW,
-    SELECT_CHECKPOINT,
     is_there,
     read_stamp,
     select,
@@ -25,6 +24,7 @@ from lastgood.reports import Problem
 from lastgood.rows import (
     DELETED,
     BranchRow,
+    CheckpointRow,
     ItemRow,
     LaneRow,
     MoveRow,
@@ -45,7 +45,7 @@ _COUNTED: dict[Shelf, str] = {
     " WHERE thread = ? ORDER BY digest",
 }
 _KEYED: dict[Shelf, str] = {
-    "checkpoint": f"{SELECT_CHECKPOINT} {{where}} ORDER BY key",
+    "checkpoint": select(CheckpointRow, "{where} ORDER BY key"),
     "part": f"SELECT key & {LOW}, born, CASE typeof(data) WHEN 'blob' THEN length(data) END, digest"
     ", {data} FROM lastgood_part WHERE {where} ORDER BY key",
 }
@@ -89,8 +89,9 @@ def _keyed(connection: Any, section: Section) -> Sheet:
     low = (section.stream or section.owner) << 32
     keys = tuple(dict.fromkeys((low | section.low, low | section.high)))
     statement = _KEYED[section.table].format(where=_WHERE[len(keys)], data=_DATA[section.data])
-    cursor = connection.execute(statement, keys)
-    rows, more = gathered(_each(cursor), section.limit)
+    stored = _each(connection.execute(statement, keys))
+    each = map(unfolded, stored) if section.table == "checkpoint" else stored
+    rows, more = gathered(each, section.limit)
     last: Any = rows[-1][_NUMBER_AT[section.table]] if rows else 0
     return Sheet(rows, max(last, section.low) + 1 if more else None)
 

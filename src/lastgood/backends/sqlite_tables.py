@@ -11,11 +11,10 @@ from typing import Any
 
 from lastgood.backend import Census, Extents, ItemListing, Located
 from lastgood.backends.sqlite_histories import BRANCH_AT, LANE_AT, Histories, led_to
+from lastgood.backends.sqlite_rows import LOW
 from lastgood.backends.sqlite_schema import (
     COLUMNS,
-    LOW,
     PAGE_SIZE,
-    SELECT_CHECKPOINT,
     prefixed,
     read_stamp,
     select,
@@ -40,7 +39,9 @@ from lastgood.rows import (
 )
 
 SMALL = 64 << 20
-_CHECKPOINT = f"{SELECT_CHECKPOINT} id = ? AND key >> 32 = ?"
+_CHECKPOINT = select(CheckpointRow, "id = ? AND key >> 32 = ?")
+_CHECKPOINTS = select(CheckpointRow, "id = ?")
+_CHECKPOINT_AT = select(CheckpointRow, "key = ?")
 
 
 _THREAD_BY_KEY = select(ThreadRow, "thread = ?")
@@ -145,7 +146,7 @@ class SqliteTables(Histories):
         return row
 
     def checkpoints(self, id: bytes) -> list[CheckpointRow]:
-        return self.all(CheckpointRow, f"{SELECT_CHECKPOINT} id = ?", id)
+        return self.all(CheckpointRow, _CHECKPOINTS, id)
 
     def newest_move(self, thread: int, lane: int) -> MoveRow | None:
         return self.one(MoveRow, _MOVE, thread, lane)
@@ -236,7 +237,7 @@ class SqliteTables(Histories):
         return found
 
     def checkpoint_at(self, thread: int, seq: int) -> CheckpointRow | None:
-        return self.one(CheckpointRow, f"{SELECT_CHECKPOINT} key = ?", thread << 32 | seq)
+        return self.one(CheckpointRow, _CHECKPOINT_AT, thread << 32 | seq)
 
     def census(self, tenant: str) -> Census:
         """How much there is."""

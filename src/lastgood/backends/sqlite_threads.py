@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backend import Sort, ThreadListing
-from lastgood.backends.sqlite_schema import COLUMNS, LOW, prefixed, read_stamp, select
+from lastgood.backends.sqlite_rows import LOW
+from lastgood.backends.sqlite_schema import COLUMNS, prefixed, read_stamp, select
 from lastgood.backends.verified import Verified
 from lastgood.backends.views import Lifetimes, Listed, Views
 from lastgood.errors import CheckpointIntegrityError
@@ -191,4 +192,4 @@ class ThreadLists(Views):
 
 
 def _is_there(newest: Sequence[Any], listing: ThreadListing) -> bool:
-    return listing.newest and newest[2] is not None
+    return listing.newest and newest[0] is not None

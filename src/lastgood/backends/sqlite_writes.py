@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backends.sqlite_recent import Recent
+from lastgood.backends.sqlite_rows import LOW, folded
 from lastgood.backends.sqlite_schema import (
     COLUMNS,
     LATER,
-    LOW,
-    SELECT_CHECKPOINT,
     is_there,
     read_stamp,
+    select,
     stamp,
 )
 from lastgood.backends.sqlite_tables import SqliteTables
@@ -35,6 +35,7 @@ from lastgood.rows import (
     ThreadRow,
     bereaved,
     pack_slots,
+    seal_of,
     sealed,
 )
 
@@ -51,8 +52,8 @@ def _update_thread(first: int) -> str:
 _UPDATE_THREAD = _update_thread(_ACTIVE + 1)
 _UPDATE_ACTIVE = _update_thread(_ACTIVE)
 _INSERT_CHECKPOINT = (
-    f"INSERT INTO lastgood_checkpoint (key, {', '.join(COLUMNS[CheckpointRow][2:])}) "
-    f"VALUES ({', '.join('?' * (len(COLUMNS[CheckpointRow]) - 1))})"
+    f"INSERT INTO lastgood_checkpoint ({', '.join(COLUMNS[CheckpointRow])}) "
+    f"VALUES ({', '.join('?' * len(COLUMNS[CheckpointRow]))})"
 )
 
 
@@ -205,8 +206,7 @@ class SqliteWriter(SqliteTables):
             slots = tuple(self._stream(row.thread, slot) for slot in slots)
             row = row._replace(slots=pack_slots(slots))
         self._insert_parts(row, slots, parts)
-        columns = sealed(row)
-        self.connection.execute(_INSERT_CHECKPOINT, (row.thread << 32 | row.seq, *columns[2:]))
+        self.connection.execute(_INSERT_CHECKPOINT, folded(row, seal_of(row)))
         return Brought(row, slots, parts)
 
     def _stream(self, thread: int, slot: Slot) -> Slot:
@@ -240,13 +240,15 @@ class SqliteWriter(SqliteTables):
         low, ids = removed[0].thread << 32, f"({', '.join('?' * len(gone))})"
         children = self.all(
             CheckpointRow,
-            f"{SELECT_CHECKPOINT} key BETWEEN ? AND ? AND (parent IN {ids} OR fallback IN {ids})",
+            select(
+                CheckpointRow, f"key BETWEEN ? AND ? AND (parent IN {ids} OR fallback IN {ids})"
+            ),
             *(low, low | LOW, *gone, *gone),
         )
         marked = [bereaved(child, gone) for child in children if child.id not in gone]
         self.connection.executemany(
-            "UPDATE lastgood_checkpoint SET parent_gone = 1, fallback = ?, seal = ? WHERE key = ?",
-            [(row.fallback, sealed(row)[-1], low | row.seq) for row in marked],
+            "UPDATE lastgood_checkpoint SET fallback = ?, rest = ? WHERE key = ?",
+            [(row.fallback, folded(row, seal_of(row))[-1], low | row.seq) for row in marked],
         )
         self.connection.executemany(
             "DELETE FROM lastgood_checkpoint WHERE key = ?", [(low | row.seq,) for row in removed]

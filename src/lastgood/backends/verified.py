@@ -8,8 +8,9 @@ is atomic by itself, and what is in it never changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from lastgood.backends.sqlite_rows import unfolded
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, R, Row, ThreadRow, unsealed
 
 LIMIT = 2048
@@ -38,7 +39,7 @@ class Verified:
     def rows(self, cls: type[R], stored: Sequence[Sequence[object]]) -> list[R]:
         """The same for several. So many that others would have to go for them are not kept."""
         if len(stored) > MANY:
-            return [unsealed(cls, columns) for columns in stored]
+            return [_unsealed(cls, columns) for columns in stored]
         found: list[R] = []
         for columns in stored:
             columns_then, row = self._known.get(columns[-1], _NOTHING)
@@ -49,7 +50,7 @@ class Verified:
         return found
 
     def _verified(self, cls: type[R], columns: Sequence[object]) -> R:
-        row = unsealed(cls, columns)
+        row = _unsealed(cls, columns)
         if cls in _KEPT and _is_small(row):
             if len(self._known) >= LIMIT:
                 self._known.clear()
@@ -58,6 +59,14 @@ class Verified:
 
 
 _NOTHING: tuple[Sequence[object], Row | None] = ((), None)
+
+
+_UNFOLDED: dict[type, Callable[[Sequence[object]], Sequence[object]]] = {CheckpointRow: unfolded}
+
+
+def _unsealed(cls: type[R], columns: Sequence[object]) -> R:
+    unfold = _UNFOLDED.get(cls)
+    return unsealed(cls, columns if unfold is None else unfold(columns))
 
 
 def _is_small(row: Row) -> bool:

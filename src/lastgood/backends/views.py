@@ -90,8 +90,7 @@ class Views(Tables):
                 raise CheckpointIntegrityError(
                     f"checkpoint {row.label} is missing from the history of {thread.name!r}."
                 )
-        names = _Names(self, thread)
-        return [names.located(row) for row in rows]
+        return _Names(self, thread).all(rows)
 
     def _not_listed(
         self, thread: ThreadRow, rows: Sequence[CheckpointRow], limit: int, *, first: bool
@@ -265,12 +264,16 @@ class _Names:
                 self._agents[lane.number] = lane.agent
 
     def located(self, row: CheckpointRow) -> Located:
-        agent = self._agents.get(row.lane)
-        if agent is None:
-            raise CheckpointIntegrityError(
-                f"the lane of checkpoint {row.label} is missing or damaged."
-            )
-        return Located(row, self._name, agent, row.expired(self._now))
+        return self.all([row])[0]
+
+    def all(self, rows: Sequence[CheckpointRow]) -> list[Located]:
+        name, agents, now = self._name, self._agents, self._now
+        for row in rows:
+            if row.lane not in agents:
+                raise CheckpointIntegrityError(
+                    f"the lane of checkpoint {row.label} is missing or damaged."
+                )
+        return [Located(row, name, agents[row.lane], row.expired(now)) for row in rows]
 
 
 def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,9 +20,11 @@ from lastgood import registry
 from lastgood.backend import Backend
 from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.sqlite_rows import STORED, folded, unfolded
+from lastgood.backends.sqlite_schema import select
 from lastgood.commits import Intent, Writes
 from lastgood.errors import StorageFullError
-from lastgood.rows import TABLES, fields_of
+from lastgood.rows import TABLES, CheckpointRow, fields_of
 
 FIELDS: dict[str, tuple[str, ...]] = {name: fields_of(cls) for cls, name in TABLES.items()}
 
@@ -182,7 +184,14 @@ class SqliteHarness(BackendHarness):
 
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
         where = self._newest(table, thread)
+        if table == "checkpoint" and column not in STORED:
+            column, value = "rest", self._edited_rest(where, column, value)
         self._sql(f"UPDATE lastgood_{table} SET {column} = ? WHERE {where}", value)
+
+    def _edited_rest(self, where: str, column: str, value: object) -> object:
+        *fields, seal = unfolded(self._sql(select(CheckpointRow, where))[0])
+        row = CheckpointRow._make(fields)._replace(**{column: value})  # type: ignore[arg-type]
+        return folded(row, cast(bytes, seal))[-1]
 
     def lose_row(self, table: str, thread: str) -> None:
         self._sql(f"DELETE FROM lastgood_{table} WHERE {self._newest(table, thread)}")
