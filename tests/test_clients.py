@@ -388,3 +388,8 @@ def test_null_keeps_nothing() -> None:
     with client.run("s", initial=large) as run:
         run.finish()
     assert shelved(backend) == {}
+
+
+def test_who_gives_a_path_for_an_address_is_shown_the_address() -> None:
+    with pytest.raises(ValueError, match=r"for example sqlite:////data/agent\.db$"):
+        BlockingClient.open("/data/agent.db")

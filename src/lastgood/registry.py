@@ -160,7 +160,9 @@ def open_url(url: str, **options: Any) -> Backend:
         known = ", ".join(f"{name}:" for name in BACKENDS)
         plain = scheme.partition("+")[0]
         example = "sqlite:///lastgood.db"
-        if ALIASES.get(plain, plain) in BACKENDS:
+        if scheme == str(url) and "." in scheme:  # a path
+            example = f"sqlite:///{shown(str(url))}"
+        elif ALIASES.get(plain, plain) in BACKENDS:
             example = f"{plain}://..., without the + and the name of a driver"
         raise ValueError(
             f"{shown(str(url))!r} is not an address that Lastgood knows. Use one of {known} "
