@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, Connection
-from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from lastgood.backends.postgres_address import CONNECT_SECONDS, lively, parsed, shown
 from lastgood.backends.postgres_connections import (
@@ -96,13 +96,13 @@ class Guests:
     def forgotten(self, pool: ConnectionPool[BoundConnection]) -> None:
         """Come next, for all who wait."""
         if self._guests:
-            with suppress(PoolTimeout):
+            with suppress(PoolTimeout, PoolClosed):
                 pool.putconn(pool.getconn(_MOMENT_SECONDS))
 
     async def native_forgotten(self, pool: AsyncConnectionPool[BoundAsyncConnection]) -> None:
         """The same on an event loop."""
         if self._guests:
-            with suppress(PoolTimeout):
+            with suppress(PoolTimeout, PoolClosed):
                 await pool.putconn(await pool.getconn(_MOMENT_SECONDS))
 
 

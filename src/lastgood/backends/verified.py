@@ -24,7 +24,7 @@ _KEPT: frozenset[type] = frozenset({ThreadRow, LaneRow, BranchRow, CheckpointRow
 
 
 class Verified:
-    """What was verified, by its seal."""
+    """What was verified, by the column that its seal is in: the last one."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Sequence[object], Row]] = {}
