@@ -28,7 +28,8 @@ class TestThreads:
     def test_json_has_the_fields_of_the_library(self, here: Path, lastgood: Run) -> None:
         document = json.loads(lastgood("threads", "--json").out)
         assert document["next"] is None
-        assert list(document["threads"][0]) == [field.name for field in fields(ThreadInfo)]
+        names = [*(field.name for field in fields(ThreadInfo)), "waits_for"]
+        assert list(document["threads"][0]) == names
         assert document["threads"][0]["thread_id"] == HOSTILE
 
     def test_filters_and_pages(self, here: Path, lastgood: Run) -> None:
@@ -83,7 +84,7 @@ class TestLog:
 
     def test_json_has_the_fields_of_the_library(self, here: Path, lastgood: Run) -> None:
         document = json.loads(lastgood("log", "run-001", "--json").out)
-        assert list(document) == ["thread", "checkpoints", "branches", "tags", "next"]
+        assert list(document) == ["thread", "checkpoints", "branches", "tags", "waits_for", "next"]
         newest = document["checkpoints"][0]
         assert list(newest) == ["name", *(field.name for field in fields(Header))]
         assert newest["name"] == "run-001@7"

@@ -1,5 +1,7 @@
 """Threads of graphs on the command line: messages, next nodes, open questions."""
 
+import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command, Send
+from langgraph.types import Command, Send, interrupt
 
 from lastgood.adapters.langgraph import LastgoodSaver
 from lastgood.cli import main
@@ -34,6 +36,91 @@ def told(capsys: Any, *words: str) -> str:
 
 def test_threads(store: str, capsys: Any) -> None:
     assert "graph, 2 subgraphs" in told(capsys, "threads", "--store", store)
+
+
+def test_a_graph_that_waits_for_an_answer_is_told_in_every_list(store: str, capsys: Any) -> None:
+    out = told(capsys, "threads", "--store", store)
+    assert out.splitlines()[1].split()[:2] == ["chat", "waiting"]
+    assert 'chat waits for "sure?"' in out
+    for way in ([], ["--graph"]):
+        lines = told(capsys, "log", "chat", "--agent", "graph", *way, "--store", store).splitlines()
+        asking = [line for line in lines if line.endswith('(-> main) waits for "sure?"')]
+        assert asking == lines[1:2], "the head alone: what was asked before has its answer"
+    with LastgoodSaver.from_sqlite(store) as saver:
+        graph().compile(checkpointer=saver).invoke(Command(resume="yes"), config("chat"))
+    for words in (["threads"], ["log", "chat"]):
+        assert "wait" not in told(capsys, *words, "--store", store)
+
+
+def test_what_was_asked_and_answered_is_not_waited_for(store: str, capsys: Any) -> None:
+    lines = told(capsys, "log", "chat", "--agent", "graph", "--store", store).splitlines()
+    first = next(line for line in lines[2:] if line.split()[1] == "answer")
+    out = told(capsys, "show", f"chat{first.split()[0]}", "--store", store)
+    assert 'asked     "sure?"' in out
+    assert "waits for" not in out
+
+
+def test_of_two_that_ask_only_the_one_without_an_answer_is_waited_for(
+    tmp_path: Path, capsys: Any
+) -> None:
+    path = str(tmp_path / "two.db")
+    both = StateGraph(dict)
+    for name in ("left", "right"):
+        both.add_node(name, lambda _, name=name: interrupt(f"{name}?") and {})
+        both.add_edge(START, name)
+    with LastgoodSaver.from_sqlite(path) as saver:
+        app = both.compile(checkpointer=saver)
+        app.invoke({}, config("two"))
+        out = told(capsys, "threads", "--store", path)
+        assert 'two waits for "left?"' in out
+        assert 'two waits for "right?"' in out
+        asked = [task.interrupts[0] for task in app.get_state(config("two")).tasks]
+        left = next(each.id for each in asked if each.value == "left?")
+        app.invoke(Command(resume={left: True}), config("two"))
+    for words in (["threads"], ["log", "two"], ["show", "two"]):
+        out = told(capsys, *words, "--store", path)
+        assert '"right?"' in out
+        assert '"left?"' not in out.partition("state\n")[0]
+
+
+def test_lists_of_those_that_wait(store: str, capsys: Any) -> None:
+    with LastgoodSaver.from_sqlite(store) as saver:
+        app = graph().compile(checkpointer=saver)
+        for name in "abcdef":
+            app.invoke({"messages": [HumanMessage("hello")]}, config(name))
+            if name in "bde":
+                app.invoke(Command(resume="yes"), config(name))
+
+    def listed(status: str, *options: str) -> list[str]:
+        found: list[str] = []
+        after: list[str] = []
+        while True:
+            words = ("threads", "--status", status, "--sort", "name", "--json", *options, *after)
+            page = json.loads(told(capsys, *words, "--store", store))
+            assert {thread["status"] for thread in page["threads"]} <= {status}
+            found += [thread["thread_id"] for thread in page["threads"]]
+            if page["next"] is None:
+                return found
+            after = ["--after", page["next"]]
+
+    for limit in "1", "2", "3", "50":
+        assert listed("waiting", "--limit", limit) == ["a", "c", "chat", "f"]
+        assert listed("idle", "--limit", limit) == ["b", "d", "e"]
+    found = json.loads(told(capsys, "threads", "--json", "--sort", "name", "--store", store))
+    asked = {thread["thread_id"]: thread["waits_for"] for thread in found["threads"]}
+    assert asked["a"] == ['"sure?"']
+    assert asked["b"] == []
+    found = json.loads(told(capsys, "log", "a", "--json", "--agent", "graph", "--store", store))
+    assert found["waits_for"] == {found["checkpoints"][0]["checkpoint_id"]: ['"sure?"']}
+
+
+def test_a_damaged_question_does_not_take_the_lists_away(store: str, capsys: Any) -> None:
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE lastgood_item SET value = x'c1' WHERE shelf = 'writes'")
+    connection.close()
+    out = told(capsys, "threads", "--store", store)
+    assert out.splitlines()[1].split()[:2] == ["chat", "idle"]
+    assert "answer" in told(capsys, "log", "chat", "--store", store)
 
 
 def test_log_names_the_nodes(store: str, capsys: Any) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from lastgood import BlockingClient, Checkpoint
+from lastgood import BlockingClient, Checkpoint, Header, LastgoodError
 from lastgood.adapters.graph_names import WRITES, Spot, namespace_of
 from lastgood.backend import ItemListing
 from lastgood.cli import values
@@ -20,28 +20,48 @@ from lastgood.shelving import PAGE, list_items
 
 _BRANCH, _START, _SENT = "branch:to:", "__start__", "__pregel_tasks"
 _QUESTION, _ERROR = "__interrupt__", "__error__"
+_UNFINISHED = {_QUESTION, _ERROR, "__resume__", "__scheduled__"}
+"""Channels that a task may write to which is not through yet."""
 
 
-def is_graphs(found: Checkpoint) -> bool:
+class Write(NamedTuple):
+    """A pending write of a task, its value spelled as text."""
+
+    channel: str
+    task: str
+    path: str
+    value: Any
+
+
+def is_graphs(found: Header) -> bool:
     """Whether a checkpoint was saved by a graph."""
-    return str(found.framework) == "langgraph" and "parent_id" in found.context
+    return str(found.framework) == "langgraph" and "parent_id" in found.agent_context
 
 
-def about(client: BlockingClient, found: Checkpoint, state: Any) -> Iterator[tuple[str, str]]:
-    """Lines about a checkpoint of a graph."""
+def about(
+    client: BlockingClient, found: Checkpoint, state: Any, *, head: bool
+) -> Iterator[tuple[str, str]]:
+    """Lines about a checkpoint of a graph. What was asked before the head has been answered."""
     parent = found.context["parent_id"]
     yield "graph", f"checkpoint {found.context['id']}" + (f", after {parent}" if parent else "")
     writes = _writes(client, found)
-    waiting = [value for channel, value in writes if channel == _QUESTION]
     upcoming = next_nodes(state)
     yield "next", _counted(upcoming) if upcoming else "nothing: the graph is through"
-    for value in waiting:
-        yield from (("waits for", question) for question in _questions(value))
-    for channel, value in writes:
-        if channel == _ERROR:
-            yield "failed", value if isinstance(value, str) else json.dumps(value)
+    for question in _open(writes) if head else _asked(writes):
+        yield "waits for" if head else "asked", question
+    for write in writes:
+        if write.channel == _ERROR:
+            yield "failed", write.value if isinstance(write.value, str) else json.dumps(write.value)
     if writes:
-        yield "writes", _counted(channel for channel, _ in writes)
+        yield "writes", _counted(write.channel for write in writes)
+
+
+def questions(client: BlockingClient, head: Header) -> list[str]:
+    """What a graph waits for at the head of its line; damage is told by `show` and `verify`."""
+    try:
+        return list(_open(_writes(client, head))) if is_graphs(head) else []
+    except LastgoodError:
+        return []
 
 
 def next_nodes(state: Any) -> list[str]:
@@ -65,15 +85,24 @@ def _counted(names: Iterable[str]) -> str:
     return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.items())
 
 
-def _writes(client: BlockingClient, found: Checkpoint) -> list[tuple[str, Any]]:
-    """Channels and spelled values of the pending writes."""
+def _writes(client: BlockingClient, found: Header) -> list[Write]:
     spot = Spot(found.session_id, namespace_of(found.agent_id) or "")
-    listing = ItemListing(
-        spot.thread, WRITES, prefix=spot.prefix(str(found.context["id"])), limit=PAGE
-    )
+    id = str(found.agent_context["id"])
+    listing = ItemListing(spot.thread, WRITES, prefix=spot.prefix(id), limit=PAGE)
     (rows,) = run_blocking(list_items(client.aio._core, [listing]))
-    spelled = [json.loads(from_binary(row.value)) for row in rows]
-    return [(str(channel), value) for channel, _, _, value in spelled]
+    return [Write(*json.loads(from_binary(row.value))) for row in rows]
+
+
+def _open(writes: Sequence[Write]) -> Iterator[str]:
+    """The questions of tasks that are not through."""
+    through = {write.task for write in writes if write.channel not in _UNFINISHED}
+    return _asked([write for write in writes if write.task not in through])
+
+
+def _asked(writes: Sequence[Write]) -> Iterator[str]:
+    for write in writes:
+        if write.channel == _QUESTION:
+            yield from _questions(write.value)
 
 
 def _questions(value: Any) -> Iterator[str]:

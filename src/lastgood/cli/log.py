@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 from lastgood import BlockingClient, BranchInfo, Header
-from lastgood.cli import printing, targets
+from lastgood.cli import graphs, printing, targets
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import USAGE, Command, Refusal, agent_option, limit_option
 from lastgood.cli.graph import Graph, Line
@@ -24,10 +24,12 @@ _FOLLOWED = 10
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What points at the checkpoints of a thread: branches and tags."""
+    """What points at the checkpoints of a thread, branches and tags, and what is waited for."""
 
     branches: Sequence[BranchInfo]
     tags: dict[str, str]
+    questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By the ids of heads at which a graph waits for an answer."""
 
     @classmethod
     def of(cls, client: BlockingClient, thread: str) -> Marks:
@@ -45,6 +47,18 @@ class Marks:
         names = [f"-> {b.name}" if b.current else b.name for b in here]
         names += [f"tag:{name}" for name, tagged in sorted(self.tags.items()) if tagged == id]
         return f"({', '.join(names)})" if names else ""
+
+    def asking(self, client: BlockingClient, headers: Sequence[Header]) -> Marks:
+        """The same with what is waited for at these checkpoints."""
+        shown = [header for header in headers if header.checkpoint_id in self.heads]
+        found = {header.checkpoint_id: graphs.questions(client, header) for header in shown}
+        return replace(self, questions={id: asked for id, asked in found.items() if asked})
+
+    def beside(self, header: Header) -> str:
+        """What a line of the log ends with."""
+        asked = self.questions.get(header.checkpoint_id)
+        waits = f"waits for {', '.join(asked)}" if asked else ""
+        return f"{self.on(header)} {waits}".strip()
 
 
 def run(options: Namespace) -> int:
@@ -68,7 +82,7 @@ def _list(client: BlockingClient, options: Namespace) -> int:
         limit=options.limit,
         after=options.before and options.before.lstrip("@"),
     )
-    marks = Marks.of(client, options.thread)
+    marks = Marks.of(client, options.thread).asking(client, page.items)
     if options.json:
         printing.document(_as_json(options.thread, page.items, marks, page.next))
         return 0
@@ -142,7 +156,7 @@ class _Shown:
             *([cell(header.agent_id)] if self.agents else []),
             cell(printing.age(header.created_at), "dim"),
             cell(printing.size(header.size), "dim"),
-            cell(marks.on(header), "cyan", "bold"),
+            cell(marks.beside(header), "cyan", "bold"),
         ]
 
 
@@ -213,6 +227,7 @@ def _as_json(
         "checkpoints": [header_json(header) for header in headers],
         "branches": branches,
         "tags": marks.tags,
+        "waits_for": marks.questions,
         "next": more,
     }
 
@@ -238,15 +253,17 @@ LOG = Command(
     options=_options,
     run=run,
     epilog="""\
-An arrow marks the branch that the agent goes on from: (-> main, other, tag:paid).
+An arrow marks the branch that the agent goes on from: (-> main, other, tag:paid). Where a graph of
+LangGraph waits for an answer, its question stands there too.
 
 examples:
   lastgood log run-001 --graph
   lastgood log run-001 --follow
 
 with --json: {"thread", "checkpoints": [...], "branches": [{"agent_id", "name", "current", "head"}],
-"tags": {NAME: ID}, "next": SEQ or null}; with --follow one checkpoint per line. A checkpoint has
-its short "name" and the fields of lastgood.Header: checkpoint_id, agent_id, session_id, parent_id,
-framework, schema_version, step_index, step_name, agent_context, metadata, created_at, ttl_seconds,
-expires_at, checksum, handoff_target, handoff_schema, seq, branch, size, digest, losses""",
+"tags": {NAME: ID}, "waits_for": {ID: [QUESTION]}, "next": SEQ or null}; with --follow one
+checkpoint per line. A checkpoint has its short "name" and the fields of lastgood.Header:
+checkpoint_id, agent_id, session_id, parent_id, framework, schema_version, step_index, step_name,
+agent_context, metadata, created_at, ttl_seconds, expires_at, checksum, handoff_target,
+handoff_schema, seq, branch, size, digest, losses""",
 )

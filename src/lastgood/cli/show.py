@@ -65,8 +65,8 @@ def _print_tree(terminal: Terminal, part: object, options: Namespace, indent: st
 
 
 def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator[tuple[str, str]]:
-    marks = Marks.of(client, found.session_id).on(found)
-    yield "agent", f"{found.agent_id}, on branch {found.branch} {marks}"
+    marks = Marks.of(client, found.session_id)
+    yield "agent", f"{found.agent_id}, on branch {found.branch} {marks.on(found)}"
     yield "saved", printing.moment(found.created_at)
     if found.expires_at is not None:
         yield "expires", f"{found.expires_at.astimezone():%Y-%m-%d %H:%M:%S}"
@@ -74,7 +74,7 @@ def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator
     yield "id", found.checkpoint_id
     yield "parent", found.parent_id or "none: it is the first"
     if graphs.is_graphs(found):
-        yield from graphs.about(client, found, state)
+        yield from graphs.about(client, found, state, head=found.checkpoint_id in marks.heads)
     elif found.context:
         yield "context", _inline(found.context)
     if found.metadata:

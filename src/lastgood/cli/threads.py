@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from functools import partial
+from typing import NamedTuple, cast
 
-from lastgood import BlockingClient, Page, ThreadInfo
-from lastgood.adapters.graph_names import namespace_of
-from lastgood.cli import printing
+from lastgood import BlockingClient, LastgoodError, Page, ThreadInfo
+from lastgood.adapters.graph_names import ROOT, namespace_of
+from lastgood.cli import graphs, printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import Command, limit_option
 from lastgood.cli.printing import Cell, Column, cell, counted
 from lastgood.cli.store import json_option, opened
 from lastgood.cli.terminal import Terminal
 
+_IDLE, _WAITING = "idle", "waiting"
 _STYLES = {"running": "green", "failed": "red", "stale": "yellow", "waiting": "yellow"}
 _COLUMNS = (
     Column("thread", flexible=True),
@@ -27,37 +30,83 @@ _COLUMNS = (
 )
 
 
+class Shown(NamedTuple):
+    """A thread, and what a graph in it waits for."""
+
+    info: ThreadInfo
+    questions: list[str]
+
+    @property
+    def status(self) -> str:
+        return _WAITING if self.questions else self.info.status
+
+
 def run(options: Namespace) -> int:
     """List threads."""
     with opened(options) as client:
-        page = client.threads(
-            agent_id=options.agent,
-            status=options.status,
-            user=options.user,
-            search=options.search,
-            sort=options.sort,
-            limit=options.limit,
-            after=options.after,
-        )
+        page = _page(client, options)
         if options.json:
-            printing.document({"threads": printing.plain(tuple(page.items)), "next": page.next})
+            printing.document({"threads": list(map(_as_json, page)), "next": page.next})
         else:
             asked = (options.agent, options.status, options.user, options.search)
             _print(client, page, filtered=any(asked))
     return 0
 
 
-def _print(client: BlockingClient, page: Page[ThreadInfo], *, filtered: bool) -> None:
+def _page(client: BlockingClient, options: Namespace) -> Page[Shown]:
+    """A page of threads. A store knows nothing of graphs: to it, one that waits is idle."""
+    ask = partial(
+        client.threads,
+        agent_id=options.agent,
+        status=_IDLE if options.status == _WAITING else options.status,
+        user=options.user,
+        search=options.search,
+        sort=options.sort,
+    )
+    kept: list[Shown] = []
+    after = options.after
+    while True:
+        page = ask(limit=options.limit, after=after)
+        for number, info in enumerate(page, start=1):
+            shown = Shown(info, _questions(client, info))
+            if options.status in (None, shown.status):
+                kept.append(shown)
+            if len(kept) == options.limit and number < len(page):
+                return Page(kept, ask(limit=number, after=after).next)
+        if page.next is None or len(kept) == options.limit:
+            return Page(kept, page.next)
+        after = page.next
+
+
+def _questions(client: BlockingClient, info: ThreadInfo) -> list[str]:
+    if info.status != _IDLE or ROOT not in info.agents:
+        return []
+    try:
+        branches = client.branches(info.thread_id, agent_id=ROOT)
+    except LastgoodError:
+        return []  # what is wrong with it is not for the list of all
+    heads = [branch.head for branch in branches if branch.current and branch.head]
+    return [question for head in heads for question in graphs.questions(client, head)]
+
+
+def _as_json(shown: Shown) -> dict[str, object]:
+    fields = cast("dict[str, object]", printing.plain(shown.info))
+    return {**fields, "status": shown.status, "waits_for": shown.questions}
+
+
+def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool) -> None:
     terminal = Terminal.on(sys.stdout)
     if not page.items:
         begin = 'Open one: client.run("my-first-thread", initial={}).'
         rest = "None of its threads is like that." if filtered else f"No threads yet. {begin}"
         terminal.line(clean(f"{client.url}: {rest}"))
         return
-    printing.table(terminal, _COLUMNS, [_row(info) for info in page])
-    for info in page:
+    printing.table(terminal, _COLUMNS, [_row(shown) for shown in page])
+    for info, questions in page:
         if info.error:
             terminal.line(clean(f"{info.thread_id} failed: {info.error}"), "red")
+        for question in questions:
+            terminal.line(clean(f"{info.thread_id} waits for {question}"), "yellow")
     if page.next is not None:
         printing.note(f"There are more: --limit {2 * len(page)}, or --after {page.next}")
 
@@ -69,11 +118,11 @@ def _agents(info: ThreadInfo) -> str:
     return ", ".join([*shown, *([counted(more, "subgraph")] if more else [])])
 
 
-def _row(info: ThreadInfo) -> list[Cell]:
-    style = _STYLES.get(info.status)
+def _row(shown: Shown) -> list[Cell]:
+    info, style = shown.info, _STYLES.get(shown.status)
     return [
         cell(info.thread_id, "bold"),
-        cell(info.status, *([style] if style else [])),
+        cell(shown.status, *([style] if style else [])),
         cell(f"{info.checkpoints:,}"),
         cell(info.last_step or "-"),
         cell(_agents(info)),
@@ -87,7 +136,9 @@ def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--search", metavar="TEXT", help="those with this text in id or title")
     parser.add_argument("--agent", metavar="NAME", help="those that this agent works in")
     parser.add_argument("--user", metavar="NAME", help="those of this user")
-    parser.add_argument("--status", help="those in this status: running, stale, failed, idle, done")
+    parser.add_argument(
+        "--status", help="those in this status: running, stale, failed, idle, done, or waiting"
+    )
     parser.add_argument(
         "--sort", choices=("updated", "created", "name"), default="updated", help="the order"
     )
@@ -106,8 +157,12 @@ THREADS = Command(
 examples:
   lastgood threads
   lastgood threads --status failed --json
+  lastgood threads --status waiting
+
+A graph of LangGraph that asked something and has no answer yet is waiting, and its question is
+shown.
 
 with --json: {"threads": [...], "next": CURSOR or null}; a thread has the fields of
 lastgood.ThreadInfo: thread_id, title, status, checkpoints, agents, branches, last_step, size,
-created_at, updated_at, user, error, result, metadata""",
+created_at, updated_at, user, error, result, metadata; and "waits_for": [QUESTION]""",
 )
