@@ -353,7 +353,9 @@ def test_checkpnts_database(tmp_path: Path, call: Callable[[BlockingClient], obj
 
 @first_calls
 @pytest.mark.parametrize(
-    ("number", "advice"), [("999", "Upgrade lastgood"), ("2", "lastgood copy"), ("x", "Upgrade")]
+    ("number", "advice"),
+    [("999", "Upgrade lastgood"), ("2", "lastgood copy"), ("7" * 5000, "Upgrade")],
+    ids=["newer", "older", "damaged"],
 )
 def test_another_format(
     tmp_path: Path, call: Callable[[BlockingClient], object], number: str, advice: str
@@ -362,7 +364,7 @@ def test_another_format(
     with BlockingClient.sqlite(path) as client:
         client.save("a", execution_state={})
     _database(path, f"UPDATE lastgood_meta SET value = '{number}' WHERE name = 'format'")
-    with pytest.raises(IncompatibleCheckpointError, match=rf"format {number}.*{advice}"):
+    with pytest.raises(IncompatibleCheckpointError, match=rf"format {number[:20]};.*{advice}"):
         call(BlockingClient.sqlite(path))
 
 

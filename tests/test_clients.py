@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import gc
 import pickle
+import re
 import sys
 import threading
 import time
@@ -391,5 +392,10 @@ def test_null_keeps_nothing() -> None:
 
 
 def test_who_gives_a_path_for_an_address_is_shown_the_address() -> None:
-    with pytest.raises(ValueError, match=r"for example sqlite:////data/agent\.db$"):
-        BlockingClient.open("/data/agent.db")
+    for path, address in {
+        "/data/agent.db": "sqlite:////data/agent.db",
+        "a b#1.db": "sqlite:///a%20b%231.db",
+        "p@ss.db": "sqlite:///lastgood.db",  # it may be a password
+    }.items():
+        with pytest.raises(ValueError, match=f"for example {re.escape(address)}$"):
+            BlockingClient.open(path)

@@ -86,6 +86,27 @@ def test_a_row_that_is_damaged_after_it_was_read_is_noticed_by_who_read_it(
     assert [header.checkpoint_id for header in client.log("s")] == before
 
 
+PACKED = sorted({*CheckpointRow._fields} - {*COLUMNS[CheckpointRow], "thread", "seq"})
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_what_is_packed_and_damaged_after_it_was_read_is_noticed_by_who_read_it(
+    client: BlockingClient, path: Path, name: str
+) -> None:
+    client.save("a", session_id="s", execution_state={"n": 1}, step_name="one")
+    before = [header.checkpoint_id for header in client.log("s")]
+    with sqlite3.connect(path) as connection:
+        [columns] = connection.execute(select(CheckpointRow, "true"))
+    connection.close()
+    row = unsealed(CheckpointRow, unfolded(columns))
+    damaged = row._replace(**{name: other_than(getattr(row, name))})
+    change(path, "UPDATE lastgood_checkpoint SET rest = ?", folded(damaged, seal_of(row))[-1])
+    with pytest.raises(CheckpointIntegrityError):
+        _read_everything(client, before)
+    change(path, "UPDATE lastgood_checkpoint SET rest = ?", columns[-1])
+    assert [header.checkpoint_id for header in client.log("s")] == before
+
+
 def _read_everything(client: BlockingClient, before: list[str]) -> None:
     """Every reader raises or answers as before; one of them raises, for all rows are read."""
     errors: list[CheckpointIntegrityError] = []

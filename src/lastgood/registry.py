@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from lastgood.backend import Backend
 
@@ -160,8 +160,8 @@ def open_url(url: str, **options: Any) -> Backend:
         known = ", ".join(f"{name}:" for name in BACKENDS)
         plain = scheme.partition("+")[0]
         example = "sqlite:///lastgood.db"
-        if scheme == str(url) and "." in scheme:  # a path
-            example = f"sqlite:///{shown(str(url))}"
+        if scheme == str(url) == shown(scheme) and "." in scheme:  # a path
+            example = f"sqlite:///{quote(scheme)}"
         elif ALIASES.get(plain, plain) in BACKENDS:
             example = f"{plain}://..., without the + and the name of a driver"
         raise ValueError(

@@ -138,6 +138,11 @@ def _foreign_error_of_a_save(client: Any) -> Iterator[str]:
             yield f"save {thread}/{agent}: {type(error).__name__} is not ours: {error}"
 
 
+PARTS = 4
+in_parts = pytest.mark.parametrize("part", range(PARTS))
+"""So that no test takes long, also on a busy machine."""
+
+
 def flip_all(store: Store, spots: list[tuple[int, int]]) -> None:
     failures = []
     for byte, bit in spots:
@@ -152,15 +157,17 @@ def flip_all(store: Store, spots: list[tuple[int, int]]) -> None:
     )
 
 
+@in_parts
 def test_a_flipped_bit_anywhere_is_never_silent(
-    store: Store, rng: random.Random, times: Callable[[int], int]
+    part: int, store: Store, rng: random.Random, times: Callable[[int], int]
 ) -> None:
     spots = [(rng.randrange(len(store.content)), rng.randrange(8)) for _ in range(times(500))]
-    flip_all(store, spots)
+    flip_all(store, spots[part::PARTS])
 
 
+@in_parts
 def test_a_flipped_bit_in_the_structure_of_a_page_is_never_silent(
-    store: Store, rng: random.Random, times: Callable[[int], int]
+    part: int, store: Store, rng: random.Random, times: Callable[[int], int]
 ) -> None:
     """Page headers and cell pointers: there a bit loses rows without touching any of them."""
     pages: dict[str, list[int]] = {}
@@ -168,12 +175,13 @@ def test_a_flipped_bit_in_the_structure_of_a_page_is_never_silent(
         pages.setdefault(owner, []).append(number)
     owners = sorted(pages) * (times(400) // len(pages))  # small tables as often as large ones
     spots = [structural_spot(store.content, rng.choice(pages[owner]), rng) for owner in owners]
-    flip_all(store, spots)
+    flip_all(store, spots[part::PARTS])
 
 
+@in_parts
 @pytest.mark.parametrize("table", ["checkpoint", "thread"])
 def test_a_flipped_bit_in_the_pointers_of_the_fullest_page_of_a_table_is_never_silent(
-    store: Store, table: str
+    store: Store, table: str, part: int
 ) -> None:
     """All of them: a pointer to a neighbour's row keeps the count and loses a row."""
     leaves = [
@@ -183,7 +191,7 @@ def test_a_flipped_bit_in_the_pointers_of_the_fullest_page_of_a_table_is_never_s
     ]
     cells, start = max((int.from_bytes(store.content[at + 3 : at + 5]), at) for at in leaves)
     pointers = range(start + 8, start + 8 + 2 * cells)
-    flip_all(store, [(byte, bit) for byte in pointers for bit in range(8)])
+    flip_all(store, [(byte, bit) for byte in pointers for bit in range(8)][part::PARTS])
 
 
 @pytest.mark.parametrize("table", ["lane", "branch", "tag", "run"])

@@ -4,14 +4,17 @@ import json
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
 
+from lastgood import BlockingClient
 from lastgood.adapters.langgraph import LastgoodSaver
 from lastgood.cli import main
 from tests.langgraph.test_import import config, graph
@@ -88,30 +91,138 @@ def test_lists_of_those_that_wait(store: str, capsys: Any) -> None:
         app = graph().compile(checkpointer=saver)
         for name in "abcdef":
             app.invoke({"messages": [HumanMessage("hello")]}, config(name))
-            if name in "bde":
-                app.invoke(Command(resume="yes"), config(name))
+        for name in "fedcba":  # touched in another order than made, within one minute
+            app.update_state(config(name), {"messages": [HumanMessage("more")]}, as_node="answer")
+            app.invoke(None, config(name))
+        for name in "bde":
+            app.invoke(Command(resume="yes"), config(name))
 
     def listed(status: str, *options: str) -> list[str]:
         found: list[str] = []
         after: list[str] = []
         while True:
-            words = ("threads", "--status", status, "--sort", "name", "--json", *options, *after)
+            words = ("threads", "--status", status, "--json", *options, *after)
             page = json.loads(told(capsys, *words, "--store", store))
             assert {thread["status"] for thread in page["threads"]} <= {status}
+            assert len(page["threads"]) <= int(options[1])
             found += [thread["thread_id"] for thread in page["threads"]]
             if page["next"] is None:
                 return found
             after = ["--after", page["next"]]
 
-    for limit in "1", "2", "3", "50":
-        assert listed("waiting", "--limit", limit) == ["a", "c", "chat", "f"]
-        assert listed("idle", "--limit", limit) == ["b", "d", "e"]
+    for limit in "1", "2", "3", "4", "50":
+        for sort in "name", "created", "updated":
+            options = ("--limit", limit, "--sort", sort)
+            assert sorted(listed("waiting", *options)) == ["a", "c", "chat", "f"]
+            assert sorted(listed("idle", *options)) == ["b", "d", "e"]
+    assert listed("waiting", "--limit", "50") == ["a", "c", "f", "chat"], "the last touched first"
     found = json.loads(told(capsys, "threads", "--json", "--sort", "name", "--store", store))
     asked = {thread["thread_id"]: thread["waits_for"] for thread in found["threads"]}
-    assert asked["a"] == ['"sure?"']
+    assert asked["a"] == ["sure?"]
     assert asked["b"] == []
     found = json.loads(told(capsys, "log", "a", "--json", "--agent", "graph", "--store", store))
-    assert found["waits_for"] == {found["checkpoints"][0]["checkpoint_id"]: ['"sure?"']}
+    assert found["waits_for"] == {found["checkpoints"][0]["checkpoint_id"]: ["sure?"]}
+
+
+def asker(path: str, node: Callable[[Any], Any], thread: str = "t") -> CompiledStateGraph:
+    """A graph of one node, run once."""
+    one = StateGraph(dict)
+    one.add_node("node", node)
+    one.add_edge(START, "node")
+    app = one.compile(checkpointer=LastgoodSaver.from_sqlite(path))
+    app.invoke({}, config(thread))
+    return app
+
+
+def test_a_question_that_was_answered_before_its_node_failed(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "failed.db")
+
+    def node(_: Any) -> Any:
+        assert interrupt("pay?") == "yes"
+        raise RuntimeError("boom")
+
+    app = asker(path, node)
+    assert 't waits for "pay?"' in told(capsys, "threads", "--store", path)
+    with pytest.raises(RuntimeError):
+        app.invoke(Command(resume="yes"), config("t"))
+    for words in (["threads"], ["log", "t"]):
+        assert "wait" not in told(capsys, *words, "--store", path)
+
+
+def test_the_second_question_of_a_node(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "twice.db")
+    app = asker(path, lambda _: {"answers": [interrupt("pay?"), interrupt("sure?")]})
+    app.invoke(Command(resume="yes"), config("t"))
+    out = told(capsys, "threads", "--store", path)
+    assert 't waits for "sure?"' in out
+    assert "pay?" not in out
+    app.invoke(Command(resume="yes"), config("t"))
+    assert "wait" not in told(capsys, "threads", "--store", path)
+
+
+def test_a_subgraph_that_nobody_goes_on_with_waits_for_nobody(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "left.db")
+    inner = StateGraph(dict)
+    inner.add_node("ask", lambda _: {"answer": interrupt("sub?")})
+    inner.add_edge(START, "ask")
+    asks = True
+    outer = StateGraph(dict)
+    outer.add_node("outer", lambda state: inner_app.invoke(state) if asks else {})
+    outer.add_edge(START, "outer")
+    inner_app = inner.compile()
+    with LastgoodSaver.from_sqlite(path) as saver:
+        app = outer.compile(checkpointer=saver)
+        app.invoke({"n": 1}, config("t"))
+        log = told(capsys, "log", "t", "--store", path).splitlines()
+        assert [line.split()[0] for line in log if 'waits for "sub?"' in line] == ["@2"]
+        inside = next(line.split()[0] for line in log if "graph|outer" in line)
+        assert 'waits for "sub?"' in told(capsys, "show", f"t{inside}", "--store", path)
+        asks = False
+        app.invoke({"n": 2}, config("t"))
+    for words in (["threads"], ["log", "t"], ["show", f"t{inside}"], ["show", "t@2"]):
+        assert "waits for" not in told(capsys, *words, "--store", path)
+    assert 'asked     "sub?"' in told(capsys, "show", f"t{inside}", "--store", path)
+
+
+def test_one_question_among_many_writes_is_found(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "many.db")
+    many = StateGraph(dict)
+    many.add_node("fan", lambda _: {})
+    many.add_node("work", lambda state: interrupt("which?") if state["n"] == 7 else None)
+    many.add_edge(START, "fan")
+    many.add_conditional_edges("fan", lambda _: [Send("work", {"n": n}) for n in range(1100)])
+    with LastgoodSaver.from_sqlite(path) as saver:
+        for thread in "abc":
+            many.compile(checkpointer=saver).invoke({}, config(thread))
+    out = told(capsys, "threads", "--store", path)
+    assert [line.split()[1] for line in out.splitlines()[1:4]] == ["waiting"] * 3
+
+
+@pytest.mark.parametrize(
+    "question",
+    [10**5000, "x" * 10_000, {f"{n}": ["y" * 200] * 12 for n in range(12)}, "\x1b[2Ja\nb", None],
+    ids=["a large number", "a long text", "much", "escapes", "nothing"],
+)
+def test_whatever_is_asked_is_one_line(tmp_path: Path, capsys: Any, question: Any) -> None:
+    path = str(tmp_path / "q.db")
+    asker(path, lambda _: interrupt(question))
+    lines = told(capsys, "threads", "--store", path).splitlines()
+    assert len(lines) == 3
+    assert lines[2].startswith("t waits for ")
+    assert len(lines[2]) < 230
+    assert lines[2].isprintable()
+    found = json.loads(told(capsys, "threads", "--json", "--store", path))
+    assert "..." not in json.dumps(found), "programs get all of it"
+    assert len(told(capsys, "log", "t", "--store", path).splitlines()) == 3
+
+
+def test_a_checkpoint_that_only_says_it_is_of_a_graph(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "other.db")
+    with BlockingClient.sqlite(path) as client:
+        about = {"framework": "langgraph", "context": {"parent_id": None}}
+        client.save("graph", session_id="t", execution_state={}, **about)
+    for words in (["threads"], ["log", "t"], ["show", "t"]):
+        assert "wait" not in told(capsys, *words, "--store", path)
 
 
 def test_a_damaged_question_does_not_take_the_lists_away(store: str, capsys: Any) -> None:

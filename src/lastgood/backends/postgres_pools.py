@@ -30,7 +30,8 @@ from lastgood.driver import is_blocking
 
 _ABANDONED: list[object] = []
 """What a forked child inherited: kept, so that nothing closes it."""
-_MOMENT_SECONDS = 0.001
+_MOMENT_SECONDS = 0.2
+"""Long enough to be seen by a pool whose log is slow."""
 
 
 class FirstContactError(Exception):

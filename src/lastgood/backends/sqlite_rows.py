@@ -118,4 +118,7 @@ def _rest(packed: Any) -> Sequence[Any]:
         return _DAMAGED
     if type(found) is not list or not 0 < len(found) <= len(_USUAL) or type(found[0]) is not bytes:
         return _DAMAGED
+    # Another spelling of the same, or more behind it, was not written by us.
+    if found[-1] == _USUAL[len(found) - 1] or ormsgpack.packb(found) != packed:
+        return _DAMAGED
     return (*found, *_USUAL[len(found) :])

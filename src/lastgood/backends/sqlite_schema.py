@@ -239,10 +239,11 @@ def _check_format(connection: Any, label: str) -> None:
     row = connection.execute("SELECT value FROM lastgood_meta WHERE name = 'format'").fetchone()
     found = str(row[0]) if row else "none"
     if found != str(FORMAT):
-        older = found.isdecimal() and int(found) < FORMAT
         raise IncompatibleCheckpointError(
-            f"{label} has format {found}; this version of Lastgood reads format {FORMAT}.",
-            hint=_OLDER if older else "Upgrade lastgood here too: a newer version wrote the file.",
+            f"{label} has format {found:.20}; this version of Lastgood reads format {FORMAT}.",
+            hint=_OLDER
+            if found in map(str, range(FORMAT))
+            else "Upgrade lastgood here too: a newer version wrote the file.",
         )
 
 

@@ -104,7 +104,9 @@ def _each(cursor: Any) -> Iterator[Columns]:
 # what a thread takes
 
 _CHECKPOINT_BYTES = (
-    "SELECT count(*), coalesce(sum(size), 0), coalesce(sum(length(manifest)), 0)"
+    # A damaged size must not make the sum overflow.
+    "SELECT count(*), coalesce(sum(max(0, min(size, 1 << 50))), 0),"
+    " coalesce(sum(length(manifest)), 0)"
     " FROM lastgood_checkpoint WHERE key BETWEEN ? AND ?"
 )
 _PART_BYTES = (

@@ -8,20 +8,26 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from lastgood import BlockingClient, Checkpoint, Header, LastgoodError
-from lastgood.adapters.graph_names import WRITES, Spot, namespace_of
+from lastgood import BlockingClient, BranchInfo, Checkpoint, Header, LastgoodError
+from lastgood.adapters.graph_names import ROOT, WRITES, Spot, namespace_of
 from lastgood.backend import ItemListing
 from lastgood.cli import values
+from lastgood.cli.cleaning import shortened
 from lastgood.codec.text import from_binary
 from lastgood.driver import run_blocking
-from lastgood.shelving import PAGE, list_items
+from lastgood.rows import ItemRow
+from lastgood.shelving import every_item
 
 _BRANCH, _START, _SENT = "branch:to:", "__start__", "__pregel_tasks"
-_QUESTION, _ERROR = "__interrupt__", "__error__"
-_UNFINISHED = {_QUESTION, _ERROR, "__resume__", "__scheduled__"}
+_QUESTION, _ANSWER, _ERROR = "__interrupt__", "__resume__", "__error__"
+_UNFINISHED = {_QUESTION, _ANSWER, _ERROR, "__scheduled__"}
 """Channels that a task may write to which is not through yet."""
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+"""The task of an answer that is for whoever asked."""
+_ROOM = 200
 
 
 class Write(NamedTuple):
@@ -31,11 +37,13 @@ class Write(NamedTuple):
     task: str
     path: str
     value: Any
+    changed: int
+    """When, by the clock of the store."""
 
 
 def is_graphs(found: Header) -> bool:
     """Whether a checkpoint was saved by a graph."""
-    return str(found.framework) == "langgraph" and "parent_id" in found.agent_context
+    return str(found.framework) == "langgraph" and found.agent_context.keys() >= {"id", "parent_id"}
 
 
 def about(
@@ -48,7 +56,7 @@ def about(
     upcoming = next_nodes(state)
     yield "next", _counted(upcoming) if upcoming else "nothing: the graph is through"
     for question in _open(writes) if head else _asked(writes):
-        yield "waits for" if head else "asked", question
+        yield "waits for" if head else "asked", readable(question)
     for write in writes:
         if write.channel == _ERROR:
             yield "failed", write.value if isinstance(write.value, str) else json.dumps(write.value)
@@ -56,12 +64,24 @@ def about(
         yield "writes", _counted(write.channel for write in writes)
 
 
-def questions(client: BlockingClient, head: Header) -> list[str]:
-    """What a graph waits for at the head of its line; damage is told by `show` and `verify`."""
-    try:
-        return list(_open(_writes(client, head))) if is_graphs(head) else []
-    except LastgoodError:
-        return []
+def waiting(client: BlockingClient, branches: Sequence[BranchInfo]) -> dict[str, list[Any]]:
+    """What the graph of a thread waits for, spelled, by the id of the head where it does.
+
+    What a subgraph asks is asked by the graph around it, too. One question that cannot be read
+    takes no list away: `show` and `verify` tell what is wrong.
+    """
+    heads = [b.head for b in branches if b.current and b.head and b.agent_id == ROOT]
+    found: dict[str, list[Any]] = {}
+    for head in filter(is_graphs, heads):
+        with suppress(LastgoodError, ValueError, TypeError, LookupError, RecursionError):
+            found[head.checkpoint_id] = list(_open(_writes(client, head)))
+    return {id: questions for id, questions in found.items() if questions}
+
+
+def readable(question: Any) -> str:
+    """A question in one line."""
+    lines = values.tree(question, values.Limits())
+    return shortened(", ".join(line.strip() for line in lines), _ROOM)
 
 
 def next_nodes(state: Any) -> list[str]:
@@ -88,27 +108,43 @@ def _counted(names: Iterable[str]) -> str:
 def _writes(client: BlockingClient, found: Header) -> list[Write]:
     spot = Spot(found.session_id, namespace_of(found.agent_id) or "")
     id = str(found.agent_context["id"])
-    listing = ItemListing(spot.thread, WRITES, prefix=spot.prefix(id), limit=PAGE)
-    (rows,) = run_blocking(list_items(client.aio._core, [listing]))
-    return [Write(*json.loads(from_binary(row.value))) for row in rows]
+    listing = ItemListing(spot.thread, WRITES, prefix=spot.prefix(id))
+
+    async def read() -> list[Write]:
+        return [_write(row) async for row in every_item(client.aio._core, listing)]
+
+    return run_blocking(read())
 
 
-def _open(writes: Sequence[Write]) -> Iterator[str]:
-    """The questions of tasks that are not through."""
+def _write(row: ItemRow) -> Write:
+    channel, task, path, value = json.loads(from_binary(row.value))
+    return Write(str(channel), str(task), path, value, row.updated_at)
+
+
+def _open(writes: Sequence[Write]) -> Iterator[Any]:
+    """The questions of tasks that are not through and were not answered since."""
     through = {write.task for write in writes if write.channel not in _UNFINISHED}
-    return _asked([write for write in writes if write.task not in through])
+    answered = {write.task: write.changed for write in writes if write.channel == _ANSWER}
+    for_all = answered.get(_NOBODY, 0)
+    return _asked(
+        [
+            write
+            for write in writes
+            if write.task not in through
+            and write.changed >= max(for_all, answered.get(write.task, 0))
+        ]
+    )
 
 
-def _asked(writes: Sequence[Write]) -> Iterator[str]:
+def _asked(writes: Sequence[Write]) -> Iterator[Any]:
     for write in writes:
         if write.channel == _QUESTION:
             yield from _questions(write.value)
 
 
-def _questions(value: Any) -> Iterator[str]:
+def _questions(value: Any) -> Iterator[Any]:
     """What the interrupts of one write ask."""
     inner = values.opened(value)
     for _, item in inner.items if inner else []:
         fields = values.opened(item)
-        asked = dict(fields.items).get("value") if fields else item
-        yield ", ".join(line.strip() for line in values.tree(asked, values.Limits()))
+        yield dict(fields.items).get("value") if fields else item

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 
 from lastgood import BlockingClient, BranchInfo, Header
 from lastgood.cli import graphs, printing, targets
@@ -28,12 +28,13 @@ class Marks:
 
     branches: Sequence[BranchInfo]
     tags: dict[str, str]
-    questions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By the ids of heads at which a graph waits for an answer."""
+    questions: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """What a graph asks and has no answer to, by the id of the head where it does."""
 
     @classmethod
     def of(cls, client: BlockingClient, thread: str) -> Marks:
-        return cls(client.branches(thread), client.tags(thread))
+        branches = client.branches(thread)
+        return cls(branches, client.tags(thread), graphs.waiting(client, branches))
 
     @property
     def heads(self) -> frozenset[str]:
@@ -48,17 +49,10 @@ class Marks:
         names += [f"tag:{name}" for name, tagged in sorted(self.tags.items()) if tagged == id]
         return f"({', '.join(names)})" if names else ""
 
-    def asking(self, client: BlockingClient, headers: Sequence[Header]) -> Marks:
-        """The same with what is waited for at these checkpoints."""
-        shown = [header for header in headers if header.checkpoint_id in self.heads]
-        found = {header.checkpoint_id: graphs.questions(client, header) for header in shown}
-        return replace(self, questions={id: asked for id, asked in found.items() if asked})
-
     def beside(self, header: Header) -> str:
         """What a line of the log ends with."""
-        asked = self.questions.get(header.checkpoint_id)
-        waits = f"waits for {', '.join(asked)}" if asked else ""
-        return f"{self.on(header)} {waits}".strip()
+        asked = ", ".join(map(graphs.readable, self.questions.get(header.checkpoint_id, ())))
+        return f"{self.on(header)} waits for {asked}" if asked else self.on(header)
 
 
 def run(options: Namespace) -> int:
@@ -82,7 +76,7 @@ def _list(client: BlockingClient, options: Namespace) -> int:
         limit=options.limit,
         after=options.before and options.before.lstrip("@"),
     )
-    marks = Marks.of(client, options.thread).asking(client, page.items)
+    marks = Marks.of(client, options.thread)
     if options.json:
         printing.document(_as_json(options.thread, page.items, marks, page.next))
         return 0

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 
-from lastgood import BlockingClient, Checkpoint
+from lastgood import BlockingClient, Checkpoint, CheckpointIntegrityError
 from lastgood.cli import graphs, printing, targets, values
 from lastgood.cli.cleaning import clean, clean_lines
 from lastgood.cli.command import Command
@@ -65,7 +65,7 @@ def _print_tree(terminal: Terminal, part: object, options: Namespace, indent: st
 
 
 def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator[tuple[str, str]]:
-    marks = Marks.of(client, found.session_id)
+    marks = _marks(client, found)
     yield "agent", f"{found.agent_id}, on branch {found.branch} {marks.on(found)}"
     yield "saved", printing.moment(found.created_at)
     if found.expires_at is not None:
@@ -74,13 +74,21 @@ def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator
     yield "id", found.checkpoint_id
     yield "parent", found.parent_id or "none: it is the first"
     if graphs.is_graphs(found):
-        yield from graphs.about(client, found, state, head=found.checkpoint_id in marks.heads)
+        head = found.checkpoint_id in marks.heads and bool(marks.questions)
+        yield from graphs.about(client, found, state, head=head)
     elif found.context:
         yield "context", _inline(found.context)
     if found.metadata:
         yield "metadata", _inline(found.metadata)
     for loss in found.losses:
         yield "left out", f"{loss.path}: {loss.reason}"
+
+
+def _marks(client: BlockingClient, found: Checkpoint) -> Marks:
+    try:
+        return Marks.of(client, found.session_id)
+    except CheckpointIntegrityError:
+        return Marks((), {})  # what is damaged elsewhere in the thread does not hide this one
 
 
 def _inline(mapping: Mapping[str, object]) -> str:

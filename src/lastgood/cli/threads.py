@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from lastgood import BlockingClient, LastgoodError, Page, ThreadInfo
 from lastgood.adapters.graph_names import ROOT, namespace_of
@@ -34,7 +33,7 @@ class Shown(NamedTuple):
     """A thread, and what a graph in it waits for."""
 
     info: ThreadInfo
-    questions: list[str]
+    questions: list[Any]
 
     @property
     def status(self) -> str:
@@ -54,39 +53,60 @@ def run(options: Namespace) -> int:
 
 
 def _page(client: BlockingClient, options: Namespace) -> Page[Shown]:
-    """A page of threads. A store knows nothing of graphs: to it, one that waits is idle."""
-    ask = partial(
-        client.threads,
+    """A page of threads. A store knows nothing of graphs: to it, one that waits is idle.
+
+    So others are left out here. A page of the store is taken as a whole, or asked for once more
+    so small that all of it is wanted: only at its end there is a place to go on from.
+    """
+    kept: list[Shown] = []
+    after, size = options.after, options.limit
+    while True:
+        page = _asked(client, options, size, after)
+        found = [shown for info in page if (shown := _wanted(client, options, info))]
+        room = options.limit - len(kept)
+        if len(found) > room:
+            size = room
+            continue
+        kept += found
+        if page.next is None or len(kept) == options.limit:
+            return Page(_sorted(kept, options.sort), page.next)
+        after, size = page.next, options.limit
+
+
+def _asked(
+    client: BlockingClient, options: Namespace, limit: int, after: str | None
+) -> Page[ThreadInfo]:
+    return client.threads(
         agent_id=options.agent,
         status=_IDLE if options.status == _WAITING else options.status,
         user=options.user,
         search=options.search,
         sort=options.sort,
+        limit=limit,
+        after=after,
     )
-    kept: list[Shown] = []
-    after = options.after
-    while True:
-        page = ask(limit=options.limit, after=after)
-        for number, info in enumerate(page, start=1):
-            shown = Shown(info, _questions(client, info))
-            if options.status in (None, shown.status):
-                kept.append(shown)
-            if len(kept) == options.limit and number < len(page):
-                return Page(kept, ask(limit=number, after=after).next)
-        if page.next is None or len(kept) == options.limit:
-            return Page(kept, page.next)
-        after = page.next
 
 
-def _questions(client: BlockingClient, info: ThreadInfo) -> list[str]:
+def _wanted(client: BlockingClient, options: Namespace, info: ThreadInfo) -> Shown | None:
+    shown = Shown(info, _questions(client, info))
+    return shown if options.status in (None, shown.status) else None
+
+
+def _sorted(kept: list[Shown], sort: str) -> list[Shown]:
+    """As a page of the store is."""
+    if sort != "updated":
+        return kept
+    return sorted(kept, key=lambda shown: shown.info.updated_at, reverse=True)
+
+
+def _questions(client: BlockingClient, info: ThreadInfo) -> list[Any]:
     if info.status != _IDLE or ROOT not in info.agents:
         return []
     try:
         branches = client.branches(info.thread_id, agent_id=ROOT)
     except LastgoodError:
         return []  # what is wrong with it is not for the list of all
-    heads = [branch.head for branch in branches if branch.current and branch.head]
-    return [question for head in heads for question in graphs.questions(client, head)]
+    return [each for asked in graphs.waiting(client, branches).values() for each in asked]
 
 
 def _as_json(shown: Shown) -> dict[str, object]:
@@ -106,7 +126,8 @@ def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool) -> None
         if info.error:
             terminal.line(clean(f"{info.thread_id} failed: {info.error}"), "red")
         for question in questions:
-            terminal.line(clean(f"{info.thread_id} waits for {question}"), "yellow")
+            text = f"{info.thread_id} waits for {graphs.readable(question)}"
+            terminal.line(clean(text), "yellow")
     if page.next is not None:
         printing.note(f"There are more: --limit {2 * len(page)}, or --after {page.next}")
 

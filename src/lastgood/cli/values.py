@@ -37,6 +37,8 @@ class Limits:
     depth: int = 12
 
 
+_DIGITS = 3000
+"""Hexadecimal ones of a number; with more, Python refuses to spell it in decimal ones."""
 EVERYTHING = Limits(text=1 << 62, items=1 << 62, depth=1 << 62)
 
 
@@ -142,7 +144,7 @@ def _tagged(spelled: dict[str, Any]) -> str:
     if tag == "str":
         return scalar(text_of(spelled))
     if tag == "int":
-        return str(int(body, 16))
+        return str(int(body, 16)) if len(body) < _DIGITS else body
     if tag == "enum":
         return clean(f"{body[0]}.{body[1]}".replace(":", "."))
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
