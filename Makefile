@@ -62,7 +62,7 @@ docs: .venv/docs.ok ## the documentation as a site in build/site; every warning 
 	@echo "build/site/index.html"
 
 torture: .venv/test.ok ## the fault tests, ten times as long
-	LASTGOOD_TORTURE=10 $(PYTEST) -n 2 --timeout 1800 tests/faults
+	LASTGOOD_TORTURE=10 $(PYTEST) -n 2 --timeout 1800 -o faulthandler_timeout=1800 tests/faults
 
 bench: .venv/bench.ok ## speed and size against the peers
 	.venv/bench/bin/python -m benchmarks
