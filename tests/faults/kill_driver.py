@@ -8,6 +8,7 @@ import itertools
 import random
 import sqlite3
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,22 +169,21 @@ def _file_problems(path: str) -> list[str]:
 
 
 def hunt(base: str, writers: int, kills: int, seed: str) -> dict[str, Any]:
-    """Kill so many times; report what was seen."""
+    """Kill so many times; report what was seen. Of what is done with, only the counts are kept:
+    a writer is a fork of this process, and should begin at once.
+    """
     rng = random.Random(seed)
-    hunts = []
+    seen: Counter[str] = Counter()
+    problems: list[str] = []
     with Stores(base) as stores:
         for number in range(0, kills, ROTATE):
             one = Hunt(stores.new(f"hunt-{number}"), [f"w{n}" for n in range(writers)], rng)
             for _ in range(min(ROTATE, kills - number)):
                 one.round()
             one.finish()
-            hunts.append(one)
-    return {
-        "kills": sum(one.kills for one in hunts),
-        "acks": sum(len(one.acked) for one in hunts),
-        "unsure": sum(len(one.unsure) for one in hunts),
-        "problems": [problem for one in hunts for problem in one.problems][:20],
-    }
+            seen.update(kills=one.kills, acks=len(one.acked), unsure=len(one.unsure))
+            problems += one.problems
+    return {**seen, "problems": problems[:20]}
 
 
 if __name__ == "__main__":
