@@ -1,7 +1,7 @@
 """How often an operation crosses the network, counted by a proxy; whether others wait for it."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 
 from lastgood import Client
 from lastgood.backend import ItemListing
+from lastgood.backends.queries import AskHeads, AskLine, Query
 from lastgood.item_rules import ChangeItems, ItemDraft
 from lastgood.shelving import list_items
 from lastgood.testing.faults.proxy import Proxy
@@ -217,6 +218,34 @@ def test_users_take_no_round_trip_more(play: Play, proxy: Proxy, kind: str) -> N
         await bob.threads(limit=1)
         for limit in (2, 10, 50):
             assert await meter.of(bob.threads(user="ada", limit=limit)) == PAGE[kind]
+
+    play(body)
+
+
+def test_a_line_of_its_own_asks_for_none_of_the_others(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread may have thousands of branches, and each save beside the head makes one more."""
+
+    async def body(store: Store) -> None:
+        client = store.client()
+        backend = core_of(client).backend
+        root = await client.save("a", session_id="s", execution_state={"n": 0})
+        await client.save("a", session_id="s", execution_state={"n": 1})
+        asked: list[Query] = []
+
+        async def ask(queries: Sequence[Query]) -> Any:
+            asked.extend(queries)
+            return await answer(queries)
+
+        answer = backend.ask  # type: ignore[attr-defined]
+        monkeypatch.setattr(backend, "ask", ask)
+        for number in range(2, 6):
+            state = {"n": number}
+            await client.save("a", session_id="s", execution_state=state, parent_id=root)
+        assert AskLine in map(type, asked)
+        assert AskHeads not in map(type, asked)
+        assert len(await client.branches("s")) == 5
 
     play(body)
 

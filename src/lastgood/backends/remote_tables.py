@@ -161,8 +161,18 @@ class RemoteTables(Views):
         lanes = self._answers.get(AskLanes(self._place(thread)))
         if lanes is not None and all(columns[_NUMBER] != lane for columns in lanes):
             return None  # so is its lane
+        agent = self._agent(thread, lane)
+        if agent is not None:  # by its name: there may be many others
+            return _row(BranchRow, self._ask(AskLine(self._place(thread), agent, name)).branch)
         found = [b for b in self.branches(thread) if (b.lane, b.name) == (lane, name)]
         return found[0] if found else None
+
+    def _agent(self, thread: int, lane: int) -> str | None:
+        """Whose lane it is, as far as the lines tell that were asked for."""
+        for query, rows in self._lines(self._place(thread)):
+            if rows.lane is not None and rows.lane[_NUMBER] == lane:
+                return query.agent
+        return None
 
     def branches(self, thread: int) -> list[BranchRow]:
         heads = self._ask(AskHeads(self._place(thread)))
