@@ -194,6 +194,16 @@ def test_a_flipped_bit_in_the_pointers_of_the_fullest_page_of_a_table_is_never_s
     flip_all(store, [(byte, bit) for byte in pointers for bit in range(8)][part::PARTS])
 
 
+def test_a_pointer_to_nowhere_in_a_page_of_parts_is_never_silent(store: Store) -> None:
+    """Rows out of order: whoever looks for the next one finds the one before."""
+    starts = [
+        (number - 1) * PAGE_SIZE
+        for number, owner in store.pages.items()
+        if owner == "lastgood_part" and store.content[(number - 1) * PAGE_SIZE] == 13
+    ]
+    flip_all(store, [(start + 8, bit) for start in starts for bit in range(5)])
+
+
 @pytest.mark.parametrize("table", ["lane", "branch", "tag", "run"])
 def test_a_pointer_to_nowhere_in_a_table_that_is_looked_up_by_name_is_never_silent(
     store: Store, table: str

@@ -175,12 +175,16 @@ def _thread_keys(connection: Any, table: str) -> list[int]:
 
 
 def _upper_halves(connection: Any, table: str) -> Iterator[int]:
-    """The threads of checkpoints or the streams of parts: one lookup each, not one per row."""
+    """The threads of checkpoints or the streams of parts: one lookup each, not one per row.
+
+    Ends where rows are out of order, which SQLite's own check tells: else it would never end.
+    """
     statement = f"SELECT min(key) FROM lastgood_{table} WHERE key > ?"
-    low = -1
-    while (key := connection.execute(statement, (low,)).fetchone()[0]) is not None:
+    low, key = -1, connection.execute(statement, (-1,)).fetchone()[0]
+    while key is not None and key > low:
         yield key >> 32
         low = key | LOW
+        key = connection.execute(statement, (low,)).fetchone()[0]
 
 
 def _seqs(connection: Any, thread: int) -> list[int]:
