@@ -253,6 +253,32 @@ def test_a_row_that_was_edited_and_sealed_anew_is_noticed_by_who_has_its_state(
     assert client.latest(agent_id="a", session_id="s")
 
 
+def test_damage_to_a_manifest_that_is_stored_as_pages(client: BlockingClient, path: Path) -> None:
+    """It says which parts to read, and how many: it is verified before it is believed."""
+    vast = {f"field {n}": [f"{n} {m} " * 60 for m in range(20)] for n in range(60)}
+    saved = client.save("a", session_id="s", execution_state=vast)
+    client.close()
+    with sqlite3.connect(path) as connection:
+        parts = connection.execute("SELECT key, data FROM lastgood_part").fetchall()
+        shape = [(key, data) for key, data in parts if b"field 59" in data]
+        assert shape
+        for key, data in shape:
+            for place in range(0, len(data), max(1, len(data) // 200)):
+                for bit in (1, 7):
+                    damaged = bytearray(data)
+                    damaged[place] ^= 1 << bit
+                    change(path, "UPDATE lastgood_part SET data = ? WHERE key = ?", damaged, key)
+                    with (
+                        BlockingClient.sqlite(path) as fresh,
+                        pytest.raises(CheckpointIntegrityError),
+                    ):
+                        fresh.restore(saved)
+            change(path, "UPDATE lastgood_part SET data = ? WHERE key = ?", data, key)
+    connection.close()
+    with BlockingClient.sqlite(path) as fresh:
+        assert fresh.restore(saved).state == vast
+
+
 def test_a_filter_does_not_decode_what_is_behind_the_page(
     client: BlockingClient, path: Path
 ) -> None:

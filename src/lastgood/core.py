@@ -290,17 +290,17 @@ class Core:
         return found if found is not None and not forgotten else await self.fetch(row)
 
     async def fetch(self, row: CheckpointRow, near: Stored | None = None) -> Stored:
-        """The tree of a checkpoint as it is stored, not verified."""
-        sketch = await self.sketch(row, checked=False)
+        """The tree of a checkpoint as it is stored; its pages are not verified."""
+        sketch = await self.sketch(row)
         return sketch._replace(tree=await self._fill(sketch.tree, row, sketch.slots, near))
 
-    async def sketch(self, row: CheckpointRow, *, checked: bool = True) -> Stored:
+    async def sketch(self, row: CheckpointRow) -> Stored:
         """The tree of a checkpoint without its pages: small, and not verified by its hash."""
         slots = read_slots(row.slots)
         node, is_skeleton = manifest.read(row.manifest)
         if not is_skeleton:
             return Stored(node, slots)
-        skeleton = await self._fill(node, row, slots, checked=checked)
+        skeleton = await self._fill(node, row, slots, checked=True)
         assert isinstance(skeleton, tree.Sequence)
         return Stored(manifest.read_skeleton(skeleton), slots, skeleton)
 

@@ -3,6 +3,7 @@
 Silence is the failure: an older head, a missing row, "not found" for what was saved, a wrong state.
 """
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -90,6 +91,17 @@ def silent_wrongs(rich: Rich, url: str) -> Iterator[str]:
     if noticed and client.verify(data=True).clean:
         yield f"verify finds nothing, but {noticed}"
     client.close()
+
+
+def test_a_flipped_bit_in_the_key_of_a_thread_is_never_silent(rich: Rich) -> None:
+    """It may become the key of another one, or no key at all; the others stay on the lists."""
+    place = min(place for place in rich.values if place[1] == b"t")
+    failures = []
+    for byte, bit in itertools.product(range(3, 5), range(8)):
+        url = flipped(rich, place, byte, bit)
+        failures += [f"byte {byte} bit {bit}: {wrong:.300}" for wrong in silent_wrongs(rich, url)]
+        remove(url)
+    assert not failures, "\n".join(failures)
 
 
 def test_a_flipped_bit_in_any_value_is_never_silent(

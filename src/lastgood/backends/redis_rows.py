@@ -15,6 +15,10 @@ BORN, HEAD = 6, 22
 """A part begins with the seq that brought it, in so many bytes, and its digest; then its data."""
 
 
+_HOLDERS = {list, dict}
+"""No column is one of these."""
+
+
 def packed(row: Row) -> bytes:
     """A row as it is stored."""
     return ormsgpack.packb(stored(row))
@@ -27,7 +31,7 @@ def unpacked(cls: type, data: bytes) -> Columns:
         found = ormsgpack.unpackb(data)
     except ValueError:
         found = None
-    if not isinstance(found, list) or len(found) != width:
+    if not isinstance(found, list) or len(found) != width or _HOLDERS & set(map(type, found)):
         return (0,) * (width - 1) + (b"",)
     return columns(cls, found)
 

@@ -104,7 +104,11 @@ def problems(key: int, found: list[Any]) -> Iterator[Problem]:
             yield orphans("checkpoint", key, sorted(map(int, seqs)), deleted=False)
         yield from (orphans(name, key, (), deleted=False) for name in names)
         return
-    thread = intact(ThreadRow, unpacked(ThreadRow, row))
+    columns = unpacked(ThreadRow, row)
+    thread = intact(ThreadRow, columns)
+    if thread is None and columns[0] not in (key, 0):  # a survey takes it for another one
+        message = "its row was changed by something else than Lastgood."
+        yield Problem("seal", f"thread #{key}", message)
     if thread is None or thread.thread != key:
         return
     if thread.state == DELETED:

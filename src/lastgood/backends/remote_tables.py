@@ -285,6 +285,8 @@ class RemoteTables(Views):
         self._page: list[PageRows] = self._ask(AskThreads(tenant, listing))
         listed = [_listed(rows) for rows in self._page]
         for found in listed:
+            if found.damage:
+                continue  # its key may be another's
             self._places[found.thread.thread] = ThreadName(tenant, found.thread.name)
         if any(found.thread.tenant != tenant or not found.thread.live for found in listed):
             raise CheckpointIntegrityError("the index of threads is damaged: it names others.")

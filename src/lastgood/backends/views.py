@@ -164,12 +164,14 @@ class Views(Tables):
     def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         """Threads as a list shows them."""
         listed = self.thread_page(tenant, listing)
-        lanes: dict[int, list[LaneRow]] = {found.thread.thread: [] for found in listed}
+        sound = [found.thread for found in listed if not found.damage]
+        lanes: dict[int, list[LaneRow]] = {thread.thread: [] for thread in sound}
         for lane in self.lanes_of(list(lanes)):
-            lanes[lane.thread].append(lane)
-        lives = self.lifetimes([found.thread for found in listed if found.thread.expiring])
+            if lane.thread in lanes:
+                lanes[lane.thread].append(lane)
+        lives = self.lifetimes([thread for thread in sound if thread.expiring])
         return [
-            self._told(found, lanes[found.thread.thread], lives.get(found.thread.thread))
+            self._told(found, lanes.get(found.thread.thread, []), lives.get(found.thread.thread))
             for found in listed
         ]
 
