@@ -104,6 +104,16 @@ def test_a_flipped_bit_in_the_key_of_a_thread_is_never_silent(rich: Rich) -> Non
     assert not failures, "\n".join(failures)
 
 
+def test_a_flipped_bit_in_the_version_of_any_thread_is_never_silent(rich: Rich) -> None:
+    """Of deleted ones, too."""
+    failures = []
+    for place in (place for place in rich.values if place[1] == b"v"):
+        url = flipped(rich, place, 0, 4)
+        failures += [f"{place}: {wrong:.300}" for wrong in silent_wrongs(rich, url)]
+        remove(url)
+    assert not failures, "\n".join(failures)
+
+
 def test_a_flipped_bit_in_any_value_is_never_silent(
     rich: Rich, rng: random.Random, times: Callable[[int], int]
 ) -> None:

@@ -87,8 +87,17 @@ class Surveyor:
                 row = redis_surveys.living(key, reply)
                 if row is not None:
                     found += await self._hinted(row, tag)
+                else:
+                    found += await self._numbered(key, tag)
             low = threads[-1][0] + 1 if threads else None
         return found
+
+    async def _numbered(self, key: int, tag: str) -> list[Problem]:
+        """What is wrong with the version of a thread that was deleted: no survey reads it."""
+        version = await self._wire.one("HGET", self._keys.thread(tag), "v")
+        if version is None or version.isdigit():
+            return []
+        return [Problem("seal", f"thread #{key}", "its version was changed by something else.")]
 
     async def _hinted(self, row: ThreadRow, tag: str) -> list[Problem]:
         """What is missing beside a thread: it, or a checkpoint of it, is not found there."""
