@@ -33,7 +33,14 @@ from lastgood.backend import (
 )
 from lastgood.backends import forking, sqlite_surveys
 from lastgood.backends.group import Group, Ticket
-from lastgood.backends.sqlite_connection import Connect, Connections, plain_connect, translated
+from lastgood.backends.sqlite_connection import (
+    Connect,
+    Connections,
+    is_no_text,
+    plain_connect,
+    tolerant,
+    translated,
+)
 from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.sqlite_writes import SqliteWriter
@@ -131,8 +138,13 @@ class SqliteBackend(Backend, forking.Forkable):
 
     def _checked(self, check: Callable[[Any], Iterator[Problem]]) -> list[Problem]:
         found: list[Problem] = []
+
+        def gather(rows: SqliteTables) -> None:
+            found.clear()  # of an attempt before this one
+            found.extend(check(rows.connection))
+
         try:
-            self._read(lambda rows: found.extend(check(rows.connection)))
+            self._read(gather)
         except (BackendConnectionError, TransientStorageError):
             raise
         except LastgoodError as error:
@@ -160,10 +172,13 @@ class SqliteBackend(Backend, forking.Forkable):
                 if connection.in_transaction:
                     connection.execute("COMMIT")
 
-        try:
-            return self._connections.read(at_one_moment)
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise translated(error, self.path) from error
+        with self._translating():
+            try:
+                return self._connections.read(at_one_moment)
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                if not is_no_text(error):
+                    raise
+            return self._connections.read(tolerant(at_one_moment))
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

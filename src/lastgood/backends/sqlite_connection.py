@@ -79,11 +79,34 @@ _MEANINGS[sqlite3.SQLITE_LOCKED] = _MEANINGS[sqlite3.SQLITE_BUSY]
 _MEANINGS[sqlite3.SQLITE_PERM] = _MEANINGS[sqlite3.SQLITE_CANTOPEN]
 
 
+def is_no_text(error: Exception) -> bool:
+    """Whether a statement met text that is no longer UTF-8, which makes it fail as a whole."""
+    return getattr(error, "sqlite_errorcode", None) is None and "decode" in str(error)
+
+
+def tolerant(work: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Work that gets such text with escapes in it: no seal fits that, so it hurts its own row only.
+
+    Not the way to read from the start: a function of ours would be called for every text.
+    """
+
+    def tolerating(connection: Any) -> T:
+        connection.text_factory = _escaped
+        try:
+            return work(connection)
+        finally:
+            connection.text_factory = str
+
+    return tolerating
+
+
+def _escaped(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")
+
+
 def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> LastgoodError:
     """What a SQLite error means to our callers; text that is no longer UTF-8 is damage."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None and "decode" in str(error):
-        code = sqlite3.SQLITE_CORRUPT
+    code = sqlite3.SQLITE_CORRUPT if is_no_text(error) else getattr(error, "sqlite_errorcode", None)
     unknown = (StorageError, "{label}: {error}. Nothing of this operation was kept.", "")
     general = _MEANINGS.get((code or 0) & 0xFF, unknown)
     kind, message, hint = _MEANINGS.get(code or 0, general)
