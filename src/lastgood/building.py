@@ -7,7 +7,6 @@ a list inside a tree, at the cost of what is appended wherever the path leads th
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from dataclasses import replace
 from typing import Any
 
 from lastgood import pages, paths
@@ -140,7 +139,7 @@ def grafted(codec: Codec, encoder: Encoder, node: Node, added: Addition, depth: 
         if isinstance(name, Dropped) or name not in node.children:
             raise _missing(added.steps[: depth + 1])
         longer = grafted(codec, encoder, node.children[name], added, depth + 1)
-        return replace(node, children={**node.children, name: longer})
+        return Fields(node.kind, node.extra, {**node.children, name: longer})
     if isinstance(node, Sequence) and not steps and node.kind == LIST:
         return appended(codec, encoder, node, added)
     value = build(codec, node)

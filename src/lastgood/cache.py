@@ -85,7 +85,8 @@ class TreeCache:
         self._lanes.pop(lane, None)
         self._lanes[lane] = id
         if len(self._lanes) > LANES:
-            self._lanes.pop(next(iter(list(self._lanes))), None)
+            with suppress(RuntimeError, StopIteration):  # others may change it meanwhile
+                self._lanes.pop(next(iter(self._lanes)), None)
 
     def last_seen(self, lane: tuple[str, str]) -> bytes:
         return self._lanes.get(lane, b"")

@@ -29,7 +29,6 @@ import sys
 import threading
 import time
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -43,12 +42,12 @@ P = ParamSpec("P")
 Operation = Coroutine[Any, Any, T]
 
 
-class Wait(ABC):
+class Wait:
     """What a blocking backend's coroutine yields while its commit is queued."""
 
-    @abstractmethod
     def settle(self) -> None:
         """Block until the commit is over, carrying it out if nobody else does."""
+        raise NotImplementedError
 
     def __await__(self) -> Generator[Wait, None, None]:
         yield self

@@ -101,19 +101,17 @@ def check_parts(parts: Iterable[tuple[Spot, bytes, bytes]]) -> None:
 
 def large_pages(node: Node) -> tuple[bytes, ...]:
     """Digests of the new pages that may be in the thread already: the same image is stored once."""
-    return () if node.size < SLICE else tuple(_large(node))
+    return () if node.size < SLICE else tuple(map(part_digest, _large(node)))
 
 
-def _large(node: Node) -> Iterator[bytes]:
+def _large(node: Node) -> list[bytes]:
+    if isinstance(node, Leaf) or not node.fresh:
+        return []
     if isinstance(node, Fields):
-        for child in node.children.values():
-            yield from _large(child)
-    elif isinstance(node, Sequence):
-        for place in node.places:
-            if isinstance(place, Fresh):
-                yield from (part_digest(page) for page in place.pages if len(page) >= SLICE)
-        for child in node.nested:
-            yield from _large(child)
+        return [page for child in node.children.values() for page in _large(child)]
+    new = [page for place in node.places if isinstance(place, Fresh) for page in place.pages]
+    nested = [page for child in node.nested for page in _large(child)]
+    return [page for page in new if len(page) >= SLICE] + nested
 
 
 def plan(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 Steps = tuple[object, ...]
 
@@ -40,6 +41,7 @@ def shortened(steps: Steps, root: str = "") -> str:
     return f"{head} ... {render(steps[-half:])} ({len(steps)} levels deep)"
 
 
+@lru_cache(maxsize=256)
 def parse(text: str) -> Steps:
     """Read a rendered path (without a root word); ValueError if it is not one."""
     steps: list[object] = []

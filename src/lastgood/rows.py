@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import ormsgpack
 
@@ -74,10 +74,10 @@ class ThreadRow(NamedTuple):
             last_step=None,
         )
 
-    def touched(self, now: int) -> ThreadRow:
-        """The row after a change at that time; its own time never goes back."""
+    def touched(self, now: int, **changes: Any) -> ThreadRow:
+        """The row after changes at that time; its own time never goes back."""
         updated_at = max(now, self.updated_at)
-        return self._replace(updated_at=updated_at, active=updated_at >> MINUTE)
+        return self._replace(updated_at=updated_at, active=updated_at >> MINUTE, **changes)
 
 
 class LaneRow(NamedTuple):

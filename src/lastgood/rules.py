@@ -326,7 +326,8 @@ def _expiry(
 def _advanced(
     thread: ThreadRow, found: Found, line: Line, row: CheckpointRow, plan: Plan
 ) -> ThreadRow:
-    return thread._replace(
+    return thread.touched(
+        found.now,
         seq=row.seq,
         checkpoints=thread.checkpoints + 1,
         newest=row.id,
@@ -335,7 +336,7 @@ def _advanced(
         branches=thread.branches + _opens(found, line),
         size=thread.size + sum([len(p.data) for p in plan.parts]) + len(row.manifest),
         last_step=row.step_name,
-    ).touched(found.now)
+    )
 
 
 def _opens(found: Found, line: Line) -> bool:

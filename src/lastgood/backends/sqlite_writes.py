@@ -136,10 +136,12 @@ class SqliteWriter(SqliteTables):
         for row in (writes.lane, writes.run, writes.move, writes.tag, *writes.branches):
             if row is not None:
                 self._put(row)
-        self._put_rows((*writes.items, *writes.rows))
+        if writes.items or writes.rows:
+            self._put_rows((*writes.items, *writes.rows))
         if writes.checkpoint is not None:
             added = self._add(Brought(writes.checkpoint, writes.slots, writes.parts))
-            writes = writes._replace(checkpoint=added.row, slots=added.slots)
+            if added.slots is not writes.slots:
+                writes = writes._replace(checkpoint=added.row, slots=added.slots)
         if writes.brought:
             writes = writes._replace(brought=tuple(map(self._add, writes.brought)))
         self._take_away(writes)

@@ -8,7 +8,6 @@ integrity error, never an absence.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
@@ -337,11 +336,12 @@ def taken(tables: Tables, writes: Writes, grown: Callable[[Spot, int], bool]) ->
     found: set[Literal["stream", "branch", "id"]] = set()
     if writes.opens and tables.branch(*writes.branches[0][:3]) is not None:
         found.add("branch")
-    first = {part.slot: part.number for part in reversed(writes.parts)}
-    counts = Counter(part.slot for part in writes.parts)
-    for slot, number in first.items():
+    numbers: dict[int, list[int]] = {}
+    for part in writes.parts:
+        numbers.setdefault(part.slot, []).append(part.number)
+    for slot, wanted in numbers.items():
         stream = writes.slots[slot].stream
-        if stream and grown(Spot(stream, number), counts[slot]):
+        if stream and grown(Spot(stream, wanted[0]), len(wanted)):
             found.add("stream")
     return frozenset(found)
 
