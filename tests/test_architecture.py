@@ -30,8 +30,8 @@ LAYERS = {
     "algorithms": """alias_rules aligning arguments auditing building changes checkpoints codec
         commits comparing copy_rules diffing diffs editing edits filling fingerprints growing
         integrity item_rules json_patch manifest measuring messages migrations move_rules pages
-        part_audit patching placing removal_rules rows rules run_rules sharing splitting summaries
-        thread_rules tracing tree whole""",
+        part_audit patching placing recurring removal_rules rows rules run_rules sharing splitting
+        summaries thread_rules tracing tree whole""",
     "waist": "backend background cache driver pulse registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison copies copying core headers

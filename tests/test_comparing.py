@@ -17,8 +17,9 @@ from lastgood.comparing import Shelf, StoredValue
 from lastgood.diffing import compare
 from lastgood.manifest import Slot, Spot, Stored
 from lastgood.sharing import Layout, Share, Span, Sum, shared, solved
+from shop import CODEC, Shop, made
 from test_diff import canonical
-from test_splitter import CODEC, EXAMPLES, Shop, edited, histories, made, values
+from test_splitter import EXAMPLES, edited, histories, values
 
 Row = tuple[bytes, tuple[Slot, ...], Stored]
 

@@ -40,6 +40,10 @@ class Cut(NamedTuple):
     firsts: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
 
+    def between(self, first: int, last: int) -> Cut:
+        """How the pages from one to before another are cut."""
+        return Cut(*[part[first:last] for part in self])
+
     def __add__(self, other: Cut) -> Cut:  # type: ignore[override]
         sizes = self.sizes + other.sizes
         if len(self.firsts) == len(self.sizes) and len(other.firsts) == len(other.sizes):
@@ -132,6 +136,20 @@ def grown(chunks: tuple[Chunk, ...], data: bytes, cut: Cut) -> tuple[Chunk, ...]
         last = chunks[-1]
         return (*chunks[:-1], Chunk(last.data + data, last.cut + cut))
     return (*chunks, Chunk(data, cut))
+
+
+def recounted(chunks: tuple[Chunk, ...], encoded: Sequence[bytes]) -> tuple[Chunk, ...]:
+    """The same chunks, of which each knows its elements, given all of them by their encodings."""
+    if all(len(chunk.cut.counts) == len(chunk.cut.sizes) for chunk in chunks):
+        return chunks
+    at = {end: index for index, end in enumerate(accumulate(map(len, encoded), initial=0))}
+    found, start = [], 0
+    for data, cut in chunks:
+        firsts = [at[end] for end in accumulate(cut.sizes, initial=start)]
+        sizes = tuple([len(encoded[index]) for index in firsts[:-1]])
+        found.append(Chunk(data, Cut(cut.sizes, sizes, tuple(map(sub, firsts[1:], firsts)))))
+        start += len(data)
+    return tuple(found)
 
 
 def chunked(body: bytes, cuts: Sequence[Cut]) -> tuple[Chunk, ...]:

@@ -8,7 +8,6 @@ operation suspends for the first time.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Container
 from collections.abc import Sequence as Items
 from dataclasses import replace
@@ -16,16 +15,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lastgood import pages
-from lastgood.codec import ROW, Codec, Dropped, Encoder, Family, Shape, nested_token, skip
-from lastgood.pages import SLICE, Chunk, Cut, Keep, Match, New
-from lastgood.placing import arranged, counted
-from lastgood.tree import Fields, Leaf, Node, Sequence, moved, pages_in
+from lastgood.codec import Codec, Dropped, Encoder, Family, Shape, nested_token, skip
+from lastgood.pages import SLICE, Chunk
+from lastgood.placing import grown, laid
+from lastgood.recurring import LARGE, jump, nearly
+from lastgood.tree import Fields, Leaf, Node, Sequence, moved
 
 INLINE = 4096
 """A value whose encoding has at most this many bytes stays inline."""
-TOGETHER, MANY = 48 << 10, 1024
-"""To see whether it begins with its base, a list is packed in rows of about so many bytes, and of
-so many elements at most: few calls, and buffers that stay in the processor's cache."""
 FIELDS = 64
 """A mapping of at most so many keys is taken apart by key, a larger one is a sequence of items."""
 
@@ -119,13 +116,13 @@ def _text(site: _Site) -> Node | Dropped:
         if leaf is not None:
             return leaf
     matches = pages.match_text(_base(site.known), body)
-    return _sequence(site.shape, len(body), body, matches, site.known)
+    return laid(site.shape, len(body), body, matches, site.known)
 
 
 def _elements(site: _Site) -> Node | Dropped:
-    longer = _longer(site, site.known) if site.known and type(site.value) is list else None
-    if longer is not None:
-        return longer
+    similar = nearly(site.encoder, site.shape, site.known) if site.known else None
+    if similar is not None:
+        return similar
     items = site.shape.family is Family.MAP
     pack = site.encoder.pack_items if items else site.encoder.pack_each
     encoded = pack(site.shape.content, site.path, exact=False)
@@ -143,35 +140,6 @@ def _elements(site: _Site) -> Node | Dropped:
         encoded = pack(site.shape.content, site.path)
         node, _ = _laid_out(site, encoded)
     return moved(node, binary=seen.binary or not seen.exact)
-
-
-def _longer(site: _Site, known: Sequence) -> Sequence | None:
-    """A long list that begins with all of its base, as most do; None if it does not.
-
-    A list that changed elsewhere mostly shows it in the last element of the base: looked at first.
-    """
-    values: list[object] = site.value  # type: ignore[assignment]
-    if known.kind != site.shape.kind or known.binary is not False or known.nested:
-        return None
-    if not ROW <= known.count <= len(values):
-        return None
-    last = next(site.encoder.pack_rows(values[known.count - 1 : known.count]))
-    if last is None or not known.chunks[-1].data.endswith(last):
-        return None
-    row = min(MANY, 1 + TOGETHER * known.count // known.own_size)
-    if not pages.spells(site.encoder.pack_rows(values[: known.count], row), known.chunks):
-        return None
-    return _with_tail(site, known, values[known.count :])
-
-
-def _with_tail(site: _Site, known: Sequence, values: list[object]) -> Sequence | None:
-    """The base and a few more elements, unless one of them is out of the ordinary."""
-    encoded = site.encoder.pack_plain(values)
-    if encoded is None or any(len(data) > SLICE for data in encoded):
-        return None
-    cut = pages.cut_elements(list(map(len, encoded)))
-    tail, count = b"".join(encoded), known.count + len(encoded)
-    return grown(known, site.shape, count, tail, cut, (), binary=False)
 
 
 def _below(encoded: list[bytes], limit: int) -> bool:
@@ -199,17 +167,15 @@ def from_elements(
     body = b"".join(encoded)
     size, count = (known.own_size, known.count) if known else (0, 0)
     lengths = pages.KnownLengths(encoded, size, count)
-    matches = pages.match_elements(_base(known), body, lengths, _jump(shape.family))
-    node = _sequence(shape, len(encoded), body, matches, known, nested, lengths)
+    matches = pages.match_elements(_base(known), body, lengths, jump(shape.family))
+    node = laid(shape, len(encoded), body, matches, known, nested, lengths)
+    if node.own_size >= LARGE:
+        node = moved(node, chunks=pages.recounted(node.chunks, encoded))
     return node, lengths.new(matches)
 
 
 def _base(known: Sequence | None) -> tuple[Chunk, ...]:
     return known.chunks if known else ()
-
-
-def _jump(family: Family) -> pages.Skip:
-    return skip_item if family is Family.MAP else skip
 
 
 def _without_lost(site: _Site) -> _Site:
@@ -255,76 +221,6 @@ def _item(shape: Shape, item: Any, index: int, data: bytes) -> tuple[object, obj
     return index, item, b""
 
 
-def skip_item(data: bytes, offset: int) -> int:
-    """Where the (key, value) pair that begins at an offset ends."""
-    return skip(data, skip(data, offset))
-
-
-def _sequence(
-    shape: Shape,
-    count: int,
-    body: bytes,
-    matches: list[Match],
-    known: Sequence | None,
-    nested: tuple[Node, ...] = (),
-    lengths: pages.Lengths | None = None,
-) -> Sequence:
-    if known is not None and _is_append(matches, known):
-        new = [match for match in matches if isinstance(match, New)]
-        tail, cut = (body[new[0].start :], new[0].cut) if new else (b"", Cut())
-        return grown(known, shape, count, tail, cut, nested, known.binary)
-    chunks, places = arranged(matches, body, known)
-    return Sequence(
-        family=shape.family,
-        kind=shape.kind,
-        extra=shape.extra,
-        count=count,
-        chunks=chunks,
-        places=places if lengths is None else counted(places, chunks, lengths, count),
-        running=hashlib.sha256(body),
-        home=known.home if known else None,
-        nested=nested,
-    )
-
-
-def _is_append(matches: list[Match], known: Sequence) -> bool:
-    first = matches[0] if matches else None
-    if not isinstance(first, Keep) or first.first:
-        return False
-    whole = first.length == pages.count_pages(known.chunks)
-    return whole and all(isinstance(match, New) for match in matches[1:])
-
-
-def grown(
-    known: Sequence,
-    shape: Shape,
-    count: int,
-    tail: bytes,
-    cut: Cut,
-    nested: tuple[Node, ...],
-    binary: bool | None,
-) -> Sequence:
-    """The sequence with a tail: shares the base's memory, hashes and copies only what is new."""
-    chunks, places, running = known.chunks, known.places, known.running
-    if tail:
-        running = running.copy()
-        running.update(tail)
-        chunks = pages.grown(chunks, tail, cut)
-        places = (*places, pages_in((Chunk(tail, cut),)))
-    return Sequence(
-        shape.family,
-        shape.kind,
-        shape.extra,
-        count,
-        chunks,
-        places,
-        running,
-        known.home,
-        nested,
-        binary,
-    )
-
-
 class Addition(NamedTuple):
     """Items on their way to the end of a list, encoded."""
 
@@ -361,8 +257,8 @@ def rebased(node: Node, base: Node) -> Node:
     """A tree that was made without a base, laid over one afterwards: bytes tell what recurs."""
     if isinstance(node, Fields) and isinstance(base, Fields):
         old = base.children
-        laid = {k: rebased(c, old[k]) if k in old else c for k, c in node.children.items()}
-        return replace(node, children=laid)
+        below = {k: rebased(c, old[k]) if k in old else c for k, c in node.children.items()}
+        return replace(node, children=below)
     same_sort = isinstance(node, Sequence) and isinstance(base, Sequence)
     if not same_sort or node.family is not base.family:  # type: ignore[union-attr]
         return node
@@ -373,12 +269,12 @@ def rebased(node: Node, base: Node) -> Node:
     if node.family in (Family.TEXT, Family.RAW):
         matches = pages.match_text(base.chunks, body)
     else:
-        jump = _jump(node.family)
-        lengths = pages.ScannedLengths(body, jump, node.count)
-        matches = pages.match_elements(base.chunks, body, lengths, jump)
+        over = jump(node.family)
+        lengths = pages.ScannedLengths(body, over, node.count)
+        matches = pages.match_elements(base.chunks, body, lengths, over)
     nested = _rebased_nested(node.nested, base.nested)
     shape = Shape(node.family, node.kind, node.extra, ())
-    return _sequence(shape, node.count, body, matches, base, nested, lengths)
+    return laid(shape, node.count, body, matches, base, nested, lengths)
 
 
 def _rebased_nested(nested: tuple[Node, ...], old: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -7,7 +7,7 @@ joining give the same value as packing the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import add, itemgetter
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from lastgood.codec.containers import SETS
 from lastgood.codec.decoder import Decoder
 from lastgood.codec.kinds import DROPPED, Dropped, Family, Number, Shape, paired
 from lastgood.codec.msgpack import skip
-from lastgood.codec.native import PLAIN, ROW, Inspection, Native
+from lastgood.codec.native import PLAIN, Inspection, Native
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.registry import Registry
 from lastgood.codec.walk import Item, Walker, plain_keys
@@ -100,13 +100,12 @@ class Encoder:
             return None
         return packed
 
-    def pack_rows(self, values: list[object], row: int = ROW) -> Iterator[memoryview | None]:
-        """The bytes of the elements of a list, many at a time and not `exact`.
+    def pack_row(self, values: list[object]) -> memoryview | None:
+        """The bytes of values one behind the other, not `exact`; None if one must be walked.
 
-        None for those that cannot be packed so. For comparing; boundaries are not told.
+        For comparing; boundaries are not told.
         """
-        for start in range(0, len(values), row):
-            yield self._native.view_row(values[start : start + row])
+        return self._native.view_row(values)
 
     def inspect(
         self, positions: Sequence[int], content: Any, packed: Sequence[bytes], *, items: bool
