@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import reduce
+from typing import TYPE_CHECKING
 
 from lastgood import pages
 from lastgood.manifest import Slot, Stored
 from lastgood.pages import Chunk, Cut
 from lastgood.tree import Extent, Fields, Leaf, Node, Sequence, moved
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 Rest = tuple[Sequence | None, list[Extent]]
 
@@ -58,19 +63,21 @@ def _filled(node: Node, plan: Iterator[Rest], ranges: Iterator[list[bytes]]) -> 
         below = {key: _filled(child, plan, ranges) for key, child in node.children.items()}
         return moved(node, children=below)
     base, rest = next(plan)
-    chunks = base.chunks if base else ()
     running = base.running.copy() if base else hashlib.sha256()
-    for _ in rest:
-        found = next(ranges)
-        data = b"".join(found)
-        running.update(data)
-        chunks = _joined(chunks, Chunk(data, Cut(tuple(map(len, found)))), grows=bool(base))
+    read = [_chunk(next(ranges), running) for _ in rest]
+    chunks = reduce(_grown, read, base.chunks) if base else tuple(read)
     nested = tuple([_filled(child, plan, ranges) for child in node.nested])
     return moved(node, chunks=chunks, running=running, nested=nested)
 
 
-def _joined(chunks: tuple[Chunk, ...], chunk: Chunk, *, grows: bool) -> tuple[Chunk, ...]:
-    return pages.grown(chunks, *chunk) if grows else (*chunks, chunk)
+def _grown(chunks: tuple[Chunk, ...], chunk: Chunk) -> tuple[Chunk, ...]:
+    return pages.grown(chunks, *chunk)
+
+
+def _chunk(found: list[bytes], running: Hash) -> Chunk:
+    data = b"".join(found)
+    running.update(data)
+    return Chunk(data, Cut(tuple(map(len, found))))
 
 
 def sequences(node: Node) -> Iterator[Sequence]:
