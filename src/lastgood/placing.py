@@ -134,8 +134,12 @@ def _summed(places: tuple[Place, ...], elements: list[int]) -> tuple[Place, ...]
     found: list[Place] = []
     page = 0
     for place in places:
-        end = page + (place.length if isinstance(place, Extent) else len(place.pages))
-        held = elements[end] - elements[page]
-        found.append(place._replace(elements=held) if isinstance(place, Extent) else place)
+        if isinstance(place, Extent):
+            end = page + place.length
+            held = place.elements or elements[end] - elements[page]
+            found.append(place if held == place.elements else place._replace(elements=held))
+        else:
+            end = page + len(place.pages)
+            found.append(place)
         page = end
     return tuple(found)
