@@ -38,9 +38,15 @@ def watch(store: Forkable) -> None:
 
 
 def _before() -> None:
-    stack, _HELD.stores = ExitStack(), list(_WATCHED)
-    _HELD.stack = stack
-    _each(_HELD.stores, lambda store: stack.enter_context(store.at_rest()))
+    _HELD.stack, _HELD.stores = stack, stores = ExitStack(), list(_WATCHED)
+    _each(stores, lambda store: stack.enter_context(store.at_rest()))
+
+
+def _held() -> tuple[ExitStack, list[Forkable]]:
+    """What was brought to rest; nothing stays alive for having been there at a fork."""
+    stack, stores = _HELD.stack, _HELD.stores
+    del _HELD.stack, _HELD.stores
+    return stack, stores
 
 
 def _each(stores: list[Forkable], work: Callable[[Forkable], None]) -> None:
@@ -55,12 +61,14 @@ def _each(stores: list[Forkable], work: Callable[[Forkable], None]) -> None:
 
 
 def _in_parent() -> None:
-    _HELD.stack.close()
+    stack, _ = _held()
+    stack.close()
 
 
 def _in_child() -> None:
-    _HELD.stack.pop_all()
-    _each(_HELD.stores, lambda store: store.after_fork_in_child())
+    stack, stores = _held()
+    stack.pop_all()
+    _each(stores, lambda store: store.after_fork_in_child())
 
 
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
