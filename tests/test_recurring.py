@@ -142,6 +142,7 @@ def test_a_value_that_cannot_be_kept_is_named() -> None:
         made({"v": {**DICT, "key 700": object()}}, base)
 
 
+@pytest.mark.slow
 class TestAnyEdits:
     """Random changes, one after the other, each on top of the last."""
 
