@@ -28,6 +28,7 @@ from lastgood import (
 from lastgood.backends import files_disk
 from lastgood.backends.files_checkpoint import Names, file_of, opened
 from lastgood.backends.files_names import directory_of, place_of
+from lastgood.backends.files_store import FileStore
 from lastgood.backends.memory_shelves import StoredPart
 from lastgood.codec import Codec, text
 from lastgood.manifest import Spot
@@ -267,6 +268,35 @@ def test_addresses(colour: Any, place: Path) -> None:
             colour.open(url)
     with pytest.raises(ValueError, match="no name"):
         colour.files("")
+
+
+def test_a_store_that_another_process_begins_between_two_looks(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file at the top was not there, and then threads are: that is no damage."""
+    tenants = FileStore.tenants
+
+    def after_another(store: FileStore) -> list[Path]:
+        monkeypatch.setattr(FileStore, "tenants", tenants)
+        with BlockingClient.files(place) as other:
+            other.save("a", session_id="theirs", execution_state={"n": 1})
+        return tenants(store)
+
+    monkeypatch.setattr(FileStore, "tenants", after_another)
+    with BlockingClient.files(place) as client:
+        client.save("a", session_id="ours", execution_state={"n": 2})
+        assert {info.thread_id for info in client.threads()} == {"theirs", "ours"}
+
+
+def test_a_lost_file_at_the_top_is_told(place: Path) -> None:
+    with BlockingClient.files(place) as client:
+        client.save("a", session_id="s", execution_state={"n": 1})
+    (place / "lastgood.json").unlink()
+    with (
+        BlockingClient.files(place) as client,
+        pytest.raises(CheckpointIntegrityError, match="threads are there"),
+    ):
+        client.save("a", session_id="another", execution_state={"n": 2})
 
 
 def test_another_format_is_refused(place: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from forked import Child, Tell, drive, fork
 from stores import Stores
 
-from lastgood import BlockingClient
+from lastgood import BlockingClient, Header, ThreadInfo
 from lastgood.testing.faults.store import fingerprint, view, whole_log
 
 ROTATE = 8
@@ -70,6 +70,8 @@ class Hunt:
     """Step names to (checkpoint id, fingerprint of the state)."""
     unsure: set[str] = field(default_factory=set)
     """Saves that were there though nobody had heard of it."""
+    intents: set[str] = field(default_factory=set)
+    """What writers had in hand when they were killed: a server may carry it out a moment later."""
     problems: list[str] = field(default_factory=list)
 
     def round(self) -> None:
@@ -98,20 +100,19 @@ class Hunt:
         return told
 
     def _look(self, told: list[list[str]]) -> None:
-        intents = set()
         newest: dict[str, tuple[str, str]] = {}
         for lines in told:
             words = [line.split() for line in lines]
             acked = {w[1]: (w[2], w[3]) for w in words if w[0] == "ACK"}
             self.acked |= acked
             newest |= list(acked.items())[-NEAR:]
-            intents |= {w[1] for w in words[-1:] if w[0] == "INTENT"}
+            self.intents |= {w[1] for w in words[-1:] if w[0] == "INTENT"}
             self.problems += [f"kill {self.kills}: {x}" for x in lines if x.startswith("ERROR")]
         client = BlockingClient.open(self.url)
         present = self._present(client)
         surplus = present - self.acked.keys() - self.unsure
-        if not surplus <= intents:
-            self.problems.append(f"kill {self.kills}: {surplus - intents} appeared from nowhere")
+        if nobodys := surplus - self.intents:
+            self.problems.append(f"kill {self.kills}: {nobodys} appeared from nowhere")
         self.unsure |= surplus
         self.problems += [f"kill {self.kills}: {wrong}" for wrong in self._wrongs(client, newest)]
         client.close()
@@ -119,8 +120,7 @@ class Hunt:
     def _present(self, client: BlockingClient) -> set[str]:
         """The names of all saves that are there; checks each thread's order and count."""
         present: set[str] = set()
-        for info in client.threads():
-            log = whole_log(client, info.thread_id)
+        for info, log in _at_rest(client):
             ids = {header.checkpoint_id for header in log}
             if len(log) != info.checkpoints:
                 self.problems.append(f"{info.thread_id}: {len(log)} of {info.checkpoints} listed")
@@ -159,6 +159,15 @@ class Hunt:
         client.close()
         if self.url.startswith("sqlite:"):
             self.problems += _file_problems(self.url.removeprefix("sqlite:///"))
+
+
+def _at_rest(client: BlockingClient) -> list[tuple[ThreadInfo, list[Header]]]:
+    """All threads with their logs, when nothing was carried out any more while they were read."""
+    while True:
+        before = list(client.threads())
+        logs = [whole_log(client, info.thread_id) for info in before]
+        if before == list(client.threads()):
+            return list(zip(before, logs, strict=True))
 
 
 def _file_problems(path: str) -> list[str]:

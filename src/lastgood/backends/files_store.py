@@ -210,15 +210,16 @@ class FileStore:
 
     def about(self) -> StoreFile | None:
         """What the store says of itself; None if there is none yet."""
-        raw = files_disk.read(self.root / STORE)
-        if raw is None:
-            if self.tenants():
+        path = self.root / STORE
+        raw = files_disk.read(path)
+        if raw is None and self.tenants():
+            raw = files_disk.read(path)  # another process may have begun between the two looks
+            if raw is None:
                 raise CheckpointIntegrityError(
-                    f"{self.root / STORE} is missing, and threads are there.",
+                    f"{path} is missing, and threads are there.",
                     hint="Put back a copy of the file.",
                 )
-            return None
-        return _about(raw, self.root / STORE)
+        return None if raw is None else _about(raw, path)
 
     def begin(self, now: int) -> None:
         """See to it that there is a store."""
