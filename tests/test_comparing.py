@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dict_store import CODEC, Shop, made
 from lastgood import Diff, manifest, tree
 from lastgood.comparing import Shelf, StoredValue
 from lastgood.diffing import compare
 from lastgood.manifest import Slot, Spot, Stored
 from lastgood.sharing import Layout, Share, Span, Sum, shared, solved
-from shop import CODEC, Shop, made
 from test_diff import canonical
 from test_splitter import EXAMPLES, edited, histories, values
 

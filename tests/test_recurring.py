@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dict_store import Shop, check_counts, made, play
 from lastgood import recurring, tree
 from lastgood.codec import Encoder
 from lastgood.pages import SLICE
 from lastgood.tree import Sequence
-from shop import Shop, check_counts, made, play
 from test_splitter import EXAMPLES
 
 COUNT = 1500

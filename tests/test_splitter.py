@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dict_store import CODEC, Shop, made, play
 from lastgood.building import build, grafted
 from lastgood.errors import SerializationError
 from lastgood.pages import SLICE
 from lastgood.splitting import INLINE, addition
-from shop import CODEC, Shop, made, play
 
 EXAMPLES = settings(
     max_examples=60,
