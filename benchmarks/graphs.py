@@ -1,7 +1,8 @@
 """`python -m benchmarks.graphs`: real LangGraph graphs on LangGraph's own savers and on ours.
 
-Two shapes, as people run them: 200 steps of one loop, and 200 turns of a conversation, with 1 KB of
-text per message and `durability="sync"`, so that every step is in the store before the next begins.
+Two shapes, as people run them: 200 steps of one loop, and 200 turns of a conversation. Each step or
+turn adds two LangChain messages of about 600 bytes, made before the clock is started, and
+`durability="sync"` has every step in the store before the next begins.
 The savers take turns, several rounds; a figure is the median. Graphs at the same time on
 PostgreSQL are 8 such loops, and 8 conversations of 25 turns, in one event loop.
 
@@ -11,7 +12,6 @@ LangGraph's InMemorySaver is the yardstick: it stores nothing, so its time is th
 import argparse
 import asyncio
 import json
-import random
 import statistics
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -21,14 +21,19 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, TypedDict
 
+from benchmarks.data import conversation
 from benchmarks.report import RESULTS
 
 STEPS, TURNS, AT_ONCE, EACH = 200, 200, 8, 25
 Row = dict[str, Any]
+Pairs = list[list[Any]]
 
 
-def _text(number: int) -> str:
-    return "".join(random.Random(number).choices("abcdefghij klmnop", k=1000))
+def _pairs(count: int, seed: int = 1) -> Pairs:
+    """The two messages that each step or turn adds; new objects, for a graph may change them."""
+    from benchmarks.messages import as_langchain
+
+    return [list(map(as_langchain, pair)) for pair in conversation(count, seed)]
 
 
 def _joined(state: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
@@ -50,13 +55,13 @@ def _state(*, delta: bool) -> Any:
     return Delta if delta else Plain
 
 
-def _graph(*, loops: bool, delta: bool) -> Any:
-    from langchain_core.messages import AIMessage
+def _graph(pairs: Pairs, *, loops: bool, delta: bool) -> Any:
+    """A node that says what is next: both messages of a step, or the second of a turn."""
     from langgraph.graph import END, START, StateGraph
 
     def answer(state: Any) -> Any:
         number = state.get("n", 0)
-        return {"messages": [AIMessage(_text(number), id=f"a{number}")], "n": number + 1}
+        return {"messages": pairs[number] if loops else pairs[number][1:], "n": number + 1}
 
     graph = StateGraph(_state(delta=delta))
     graph.add_node("answer", answer)
@@ -66,24 +71,28 @@ def _graph(*, loops: bool, delta: bool) -> Any:
     return graph
 
 
-def _loop(saver: Any, *, delta: bool) -> int:
-    app = _graph(loops=True, delta=delta).compile(checkpointer=saver)
+def _loop(saver: Any, *, delta: bool) -> Callable[[], int]:
+    app = _graph(_pairs(STEPS), loops=True, delta=delta).compile(checkpointer=saver)
     config = {"configurable": {"thread_id": "t"}, "recursion_limit": STEPS + 10}
-    app.invoke(_question(-1), config, durability="sync")
-    return STEPS
+
+    def play() -> int:
+        app.invoke({"n": 0}, config, durability="sync")
+        return STEPS
+
+    return play
 
 
-def _turns(saver: Any, *, delta: bool) -> int:
-    app = _graph(loops=False, delta=delta).compile(checkpointer=saver)
-    for turn in range(TURNS):
-        app.invoke(_question(turn), {"configurable": {"thread_id": "t"}}, durability="sync")
-    return TURNS
+def _turns(saver: Any, *, delta: bool) -> Callable[[], int]:
+    pairs = _pairs(TURNS)
+    app = _graph(pairs, loops=False, delta=delta).compile(checkpointer=saver)
 
+    def play() -> int:
+        for question, _ in pairs:
+            config = {"configurable": {"thread_id": "t"}}
+            app.invoke({"messages": [question]}, config, durability="sync")
+        return TURNS
 
-def _question(number: int) -> Any:
-    from langchain_core.messages import HumanMessage
-
-    return {"messages": [HumanMessage(_text(-number - 2), id=f"h{number}")]}
+    return play
 
 
 def _stock(path: Path) -> AbstractContextManager[Any]:
@@ -112,7 +121,7 @@ SAVERS: dict[str, tuple[Callable[[Path], AbstractContextManager[Any]], bool]] = 
     "LastgoodSaver, DeltaChannel": (_ours, True),
     "InMemorySaver": (_in_memory, False),
 }
-SHAPES: dict[str, Callable[..., int]] = {"loop": _loop, "turns": _turns}
+SHAPES: dict[str, Callable[..., Callable[[], int]]] = {"loop": _loop, "turns": _turns}
 
 
 def _rounds(directory: Path, rounds: int) -> Iterator[Row]:
@@ -126,10 +135,11 @@ def _rounds(directory: Path, rounds: int) -> Iterator[Row]:
                     )
 
 
-def _played(path: Path, opened: Any, play: Callable[..., int], *, delta: bool) -> Row:
+def _played(path: Path, opened: Any, shape: Callable[..., Any], *, delta: bool) -> Row:
     with opened(path) as saver:
+        play = shape(saver, delta=delta)
         begun = perf_counter()
-        units = play(saver, delta=delta)
+        units = play()
         milliseconds = (perf_counter() - begun) * 1000 / units
     size = sum(file.stat().st_size for file in path.parent.iterdir())
     return {"ms": milliseconds, "bytes": size}
@@ -138,26 +148,27 @@ def _played(path: Path, opened: Any, play: Callable[..., int], *, delta: bool) -
 # many graphs on one PostgreSQL
 
 
-async def _talk(app: Any, config: Any) -> int:
-    for turn in range(EACH):
-        await app.ainvoke(_question(turn), config, durability="sync")
-    return EACH
+async def _talk(app: Any, pairs: Pairs, config: Any) -> int:
+    for question, _ in pairs:
+        await app.ainvoke({"messages": [question]}, config, durability="sync")
+    return len(pairs)
 
 
-async def _go_round(app: Any, config: Any) -> int:
-    await app.ainvoke(_question(-1), config, durability="sync")
-    return STEPS
+async def _go_round(app: Any, pairs: Pairs, config: Any) -> int:
+    await app.ainvoke({"n": 0}, config, durability="sync")
+    return len(pairs)
 
 
-async def _at_once(saver: Any, play: Callable[..., Any], *, loops: bool) -> float:
+async def _at_once(saver: Any, play: Callable[..., Any], count: int, *, loops: bool) -> float:
     """Milliseconds per step or turn of several graphs at the same time."""
-    app = _graph(loops=loops, delta=False).compile(checkpointer=saver)
-    configs = [
-        {"configurable": {"thread_id": f"thread {n}"}, "recursion_limit": STEPS + 10}
-        for n in range(AT_ONCE)
-    ]
+    work = []
+    for number in range(AT_ONCE):
+        pairs = _pairs(count, seed=number)
+        app = _graph(pairs, loops=loops, delta=False).compile(checkpointer=saver)
+        thread = {"thread_id": f"thread {number}"}
+        work.append((app, pairs, {"configurable": thread, "recursion_limit": STEPS + 10}))
     begun = perf_counter()
-    units: int = sum(await asyncio.gather(*(play(app, config) for config in configs)))
+    units: int = sum(await asyncio.gather(*(play(*each) for each in work)))
     return (perf_counter() - begun) * 1000 / units
 
 
@@ -195,7 +206,10 @@ SERVED = {
     "LastgoodSaver": _postgres_ours,
     "InMemorySaver": _no_server,
 }
-AT_ONCE_SHAPES = {"loops at once": (_go_round, True), "turns at once": (_talk, False)}
+AT_ONCE_SHAPES = {
+    "loops at once": (_go_round, STEPS, True),
+    "turns at once": (_talk, EACH, False),
+}
 
 
 def _server_rounds(rounds: int) -> Iterator[Row]:
@@ -213,9 +227,9 @@ def _server_rounds(rounds: int) -> Iterator[Row]:
 
 
 async def _served(url: str, shape: str, name: str) -> float:
-    play, loops = AT_ONCE_SHAPES[shape]
+    play, count, loops = AT_ONCE_SHAPES[shape]
     async with SERVED[name](url) as saver:
-        return await _at_once(saver, play, loops=loops)
+        return await _at_once(saver, play, count, loops=loops)
 
 
 # showing
