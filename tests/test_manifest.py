@@ -35,3 +35,19 @@ def test_a_manifest_that_is_cut_off_anywhere_is_damaged() -> None:
     for length in range(len(records)):
         with pytest.raises(CheckpointIntegrityError):
             manifest.read_records(records[:length])
+
+
+@pytest.mark.parametrize("key", ["a", "größe", "\udcff", "x" * 300, "a\x00b", ""])
+@pytest.mark.parametrize(
+    "others", [{}, {"big": ["y" * 900] * 20}, {str(n): n for n in range(5000)}]
+)
+def test_a_key_that_is_there_may_be_there(key: str, others: dict[str, object]) -> None:
+    for value in (None, [1, 2], "v" * 10_000):
+        spelled = plan(tree_of({**others, key: value})).manifest
+        assert manifest.may_have(spelled, key)
+        assert manifest.may_have(plan(tree_of({1: 2, **others, key: value})).manifest, key)
+
+
+def test_of_a_key_that_is_not_there_nothing_is_decoded() -> None:
+    assert not manifest.may_have(plan(tree_of({"a": 1})).manifest, "b")
+    assert not manifest.may_have(plan(tree_of(STATE)).manifest, "b")

@@ -295,3 +295,17 @@ def test_a_filter_does_not_decode_what_is_behind_the_page(
     assert [h.seq for h in client.log("s", metadata={"n": 2}, limit=1)] == [3]
     with pytest.raises(SerializationError):
         client.log("s", metadata={"n": 9}, limit=1)
+
+
+def test_a_damaged_row_beside_a_line_does_not_hurt_it(path: Path, client: BlockingClient) -> None:
+    ids, others = [], []
+    for number in range(6):
+        ids.append(client.save("a", session_id="t", execution_state={"n": number}))
+        others.append(client.save("b", session_id="t", execution_state={"n": number}))
+    client.close()
+    change(path, "UPDATE lastgood_checkpoint SET size = size + 1 WHERE key & 0xffffffff = 4")
+    again = BlockingClient.sqlite(path)
+    assert [each.checkpoint_id for each in again.walk(ids[-1])] == ids[::-1]
+    with pytest.raises(CheckpointIntegrityError):
+        again.walk(others[-1])
+    again.close()

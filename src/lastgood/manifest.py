@@ -305,6 +305,15 @@ def read(manifest: bytes) -> tuple[Node, bool]:
     return read_records(manifest[1:]), manifest[:1] == _SPLIT
 
 
+def may_have(manifest: bytes, key: str) -> bool:
+    """Whether a state may have a key; that it has not is certain, and takes no decoding.
+
+    Keys stand in the manifest as they are, unless it is a skeleton or the state is itself pages.
+    """
+    apart = manifest[:1] == _SPLIT or manifest[2:3] == bytes([_SEQUENCE])
+    return apart or not key.isascii() or key.encode() in manifest
+
+
 def read_skeleton(skeleton: Node) -> Node:
     """The tree behind a skeleton whose pages have been read in."""
     assert isinstance(skeleton, Sequence)

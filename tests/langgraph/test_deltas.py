@@ -76,6 +76,39 @@ class TestHistory:
         found = saver.get_delta_channel_history(config=places[-1], channels=["d"])
         assert [write[2] for write in found["d"]["writes"]] == [[n] for n in range(129)]
 
+    def test_past_much_that_lies_between(self, saver: LastgoodSaver) -> None:
+        places = line(saver, [{}, {}])
+        aside, _ = put(saver, {}, parent=places[0])
+        for number in range(7):
+            saver.put_writes(aside, [("d", [n]) for n in range(100)], str(uuid4()), f"~{number}")
+        last = line(saver, [{}, {}], parent=places[-1])
+        assert history(saver, last[-1], "d") == {"d": ([[0], [1], [0]], "none")}
+
+    def test_more_writes_than_are_read_at_once(self, saver: LastgoodSaver) -> None:
+        parent = None
+        for number in range(4):
+            parent, _ = put(saver, {}, parent=parent)
+            saver.put_writes(parent, [("d", number * 400 + n) for n in range(400)], "task")
+        after, _ = put(saver, {}, parent=parent)
+        assert history(saver, after, "d") == {"d": (list(range(1600)), "none")}
+
+    def test_ids_of_any_length(self, saver: LastgoodSaver) -> None:
+        parent = None
+        for number, name in enumerate(("a", "bbb", str(uuid4()), "b", "\udcff")):
+            parent, _ = put(saver, {}, checkpoint={**checkpoint({}), "id": name}, parent=parent)
+            saver.put_writes(parent, [("d", [number])], "task")
+        assert history(saver, parent, "d") == {"d": ([[0], [1], [2], [3]], "none")}
+
+    def test_a_channel_of_any_name(self, saver: LastgoodSaver) -> None:
+        names = ["d", "größe", "\udcff", "x" * 300, "d\x00"]
+        many = {f"channel-{n}": "v" * 100 for n in range(100)}
+        for others in ({}, {"big": ["y" * 900] * 20}, many):
+            for name in names:
+                parent, _ = put(saver, {**others, name: [7]})
+                after, _ = put(saver, {**others, "also": name}, parent=parent)
+                last, _ = put(saver, {}, parent=after)
+                assert history(saver, last, name) == {name: ([], [7])}
+
     def test_a_revision_counts_once(self, saver: LastgoodSaver) -> None:
         first, made = put(saver, {"a": 1})
         saver.put_writes(first, [("d", [0])], "task")

@@ -169,7 +169,7 @@ class FilesBackend(Backend, forking.Forkable):
         return self._read(lambda rows: rows.outline(tenant, thread))
 
     async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
-        return self._read(lambda rows: [rows.items(tenant, listing) for listing in listings])
+        return self._read(lambda rows: rows.items(tenant, listings))
 
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         return self._read(lambda rows: rows.threads(tenant, listing))

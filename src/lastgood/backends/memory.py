@@ -100,7 +100,7 @@ class MemoryBackend(Backend, forking.Forkable):
         return self._lock.run(lambda: self._tables().outline(tenant, thread))
 
     async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
-        return self._lock.run(lambda: [self._tables().items(tenant, each) for each in listings])
+        return self._lock.run(lambda: self._tables().items(tenant, listings))
 
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         return self._lock.run(lambda: self._tables().threads(tenant, listing))

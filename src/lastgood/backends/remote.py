@@ -184,9 +184,7 @@ class RemoteBackend(Backend, forking.Forkable):
         queries: list[Query] = [AskLine(place) for place in places]
         queries += [AskItemCount(place) for place in places]
         queries += [AskItems(ThreadName(tenant, each.thread), each) for each in listings]
-        return await self._read(
-            tenant, queries, lambda rows: [rows.items(tenant, listing) for listing in listings]
-        )
+        return await self._read(tenant, queries, lambda rows: rows.items(tenant, listings))
 
     async def _read(
         self,

@@ -28,6 +28,7 @@ _THREAD_AGAIN = _THREAD.replace("WHERE", "INDEXED BY lastgood_thread_again WHERE
 _LANES = select(LaneRow, "thread = ?")
 _BRANCHES = select(BranchRow, "thread = ?")
 _KEYS = "SELECT key FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? ORDER BY key"
+_BEFORE = select(CheckpointRow, "key BETWEEN ? AND ? ORDER BY key DESC LIMIT ?")
 # For the plus see `sqlite_tables`. A second row would say that a count is wrong.
 _ALONE = (
     f"SELECT {prefixed('t', ThreadRow)}, {prefixed('l', LaneRow)}, {prefixed('b', BranchRow)},"
@@ -113,6 +114,11 @@ class Histories(ThreadLists):
             else self.checkpoint(thread, id)
             for id in ids
         ]
+
+    def nearby(self, row: CheckpointRow, limit: int) -> dict[bytes, Sequence[object]]:
+        low = row.thread << 32
+        found = self.connection.execute(_BEFORE, (low, low | row.seq - 1, limit)).fetchall()
+        return {columns[_ID]: columns for columns in found}
 
     def seqs(self, thread: int) -> list[int]:
         found = self.connection.execute(_KEYS, (thread << 32, thread << 32 | LOW)).fetchall()

@@ -18,6 +18,7 @@ from lastgood.adapters.langgraph.shapes import Write, read_writes
 from lastgood.building import build
 from lastgood.codec import Codec
 from lastgood.core import Core
+from lastgood.manifest import may_have
 from lastgood.rows import ItemRow
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
@@ -82,7 +83,7 @@ async def walk(core: Core, reading: Reading, spot: Spot, id: str, channels: Item
     if not remaining:
         return Walk((), [], {}, {})
     async for source in reading.ancestors(spot, id):
-        stored = remaining & await _keys(core, source)
+        stored = await _stored(core, source, remaining)
         if stored and isinstance(source, Row):
             whole = (await core.load(source.located)).stored.tree
             values.update({channel: _child(core.codec, whole, channel) for channel in stored})
@@ -103,14 +104,17 @@ async def _with_writes(reading: Reading, spot: Spot, visited: list[Visited]) -> 
     return found
 
 
-async def _keys(core: Core, source: Row | Raw) -> set[str]:
-    """The channels that an ancestor stores."""
+async def _stored(core: Core, source: Row | Raw, channels: set[str]) -> set[str]:
+    """Those of some channels that an ancestor stores."""
     if isinstance(source, Raw):
-        return set(read_stub(core.codec, source.stub)[1])
-    tree = (await core.sketch(source.located.row)).tree
+        return channels & set(read_stub(core.codec, source.stub)[1])
+    row = source.located.row
+    if not any(may_have(row.manifest, channel) for channel in channels):
+        return set()
+    tree = (await core.sketch(row)).tree
     if isinstance(tree, Sequence):
         tree = (await core.load(source.located)).stored.tree
-    return _names(core.codec, tree)
+    return channels & _names(core.codec, tree)
 
 
 def _names(codec: Codec, tree: Node) -> set[str]:

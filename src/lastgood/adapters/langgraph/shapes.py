@@ -7,6 +7,8 @@ the metadata. Pure. The one invariant: what is read equals what was put, key for
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -54,10 +56,18 @@ def config_of(spot: Spot, id: str) -> RunnableConfig:
     return {"configurable": named}
 
 
-class Context(NamedTuple):
+@dataclass(frozen=True)
+class Context:
     """What a checkpoint has beside its channel values."""
 
-    fields: Mapping[str, Any]
+    given: Mapping[str, Any]
+    short: bool = False
+    """Whether versions are spelled as they are kept; who follows a line never asks for them."""
+
+    @cached_property
+    def fields(self) -> Mapping[str, Any]:
+        """As LangGraph has them."""
+        return whole(self.given) if self.short else self.given
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, parent: str | None) -> Context:
@@ -71,7 +81,7 @@ class Context(NamedTuple):
         fields = read_mapping(codec, row.context)
         if "id" not in fields or PARENT not in fields:
             raise CheckpointIntegrityError(f"checkpoint {row.label} was not saved by LangGraph.")
-        return cls(whole(fields))
+        return cls(fields, short=True)
 
     def stored(self) -> dict[str, Any]:
         """As it is kept."""
@@ -79,11 +89,11 @@ class Context(NamedTuple):
 
     @property
     def id(self) -> str:
-        return str(self.fields["id"])
+        return str(self.given["id"])
 
     @property
     def parent(self) -> str | None:
-        return cast("str | None", self.fields[PARENT])
+        return cast("str | None", self.given[PARENT])
 
     @property
     def versions(self) -> Mapping[str, Any]:
