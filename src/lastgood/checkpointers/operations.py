@@ -6,7 +6,7 @@ side. A read on behalf of a user sees nothing of threads that are not theirs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from lastgood.checkpointers.rules import (
     PutMessages,
     PutState,
     cached,
+    check_life,
     check_owner,
     is_foreign,
 )
@@ -31,7 +32,7 @@ from lastgood.core import Core, Loaded
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.item_rules import ChangeItems, Outcome, live_item
 from lastgood.removal_rules import Delete, Expire
-from lastgood.rows import ThreadRow
+from lastgood.rows import CheckpointRow
 from lastgood.rules import Save
 
 AGENT = "agent"
@@ -53,11 +54,12 @@ class Put(NamedTuple):
 
     thread: int
     version: bytes | None = None
+    seq: int = 0
 
 
-async def commit(core: Core, where: Where, intent: Any) -> Writes:
-    """Carry out an intent on behalf of the user."""
-    return await core.backend.commit(ForUser(intent, where.user, where.title))
+async def commit(core: Core, where: Where, intent: Any, life: int | None = None) -> Writes:
+    """Carry out an intent on behalf of the user, on the thread that they know if it is there."""
+    return await core.backend.commit(ForUser(intent, where.user, where.title, life))
 
 
 async def look(core: Core, where: Where, *places: Place, agent: str | None = None) -> Found:
@@ -76,7 +78,7 @@ async def put_state(core: Core, where: Where, intent: PutState) -> Put:
         writes = await commit(core, where, intent)
         if not isinstance(writes.answer, Known):
             row = core.committed(intent.save, writes)
-            return Put(row.thread, row.id)
+            return Put(row.thread, row.id, row.seq)
         intent = replace(intent, append=replace(intent.append, known=writes.answer.places))
 
 
@@ -96,30 +98,33 @@ async def clear_state(core: Core, where: Where, cleared: Save) -> Put | None:
     """Hide every state behind an empty one at once, then remove them; None if there is none."""
     found = await core.backend.look(Scope(core.tenant, where.thread, AGENT, items=(CACHE,)))
     check_owner(found, where.thread, where.user)
-    if found.live is None or _is_clear(found, found.live, cleared):
+    check_life(found, cleared.holder, where.thread)
+    if found.live is None:
+        return None
+    states = [row async for row in _states(core, Listing(where.thread, agent=AGENT, limit=2))]
+    is_clear = all(row.step_name == cleared.draft.step_name for row in states[:1])
+    if is_clear and len(states) < 2 and CACHE not in found.items:
         return None
     put = await put_state(core, where, PutState(cleared))
-    listing = Listing(where.thread, limit=100)
-    while rows := await core.backend.history(core.tenant, listing):
-        for row, *_ in rows:
-            if row.thread == put.thread and row.id != put.version:
-                await core.backend.commit(Expire(core.tenant, where.thread, row.id))
-        listing = listing._replace(before=rows[-1].row.seq)
+    before = Listing(where.thread, agent=AGENT, before=put.seq, limit=100)
+    async for row in _states(core, before):
+        if row.thread == put.thread:
+            await core.backend.commit(Expire(core.tenant, where.thread, row.id))
     return put
 
 
-def _is_clear(found: Found, thread: ThreadRow, empty: Save) -> bool:
-    """Whether there is no state, or an empty one alone."""
-    if CACHE in found.items or thread.checkpoints > 1:
-        return False
-    return not thread.checkpoints or (
-        found.tip is not None and found.tip.step_name == empty.draft.step_name
-    )
+async def _states(core: Core, listing: Listing) -> AsyncIterator[CheckpointRow]:
+    """The states of a thread, newest first; what was handed on from here is another lane's."""
+    while rows := await core.backend.history(core.tenant, listing):
+        for located in rows:
+            if located.agent == listing.agent:
+                yield located.row
+        listing = listing._replace(before=rows[-1].row.seq)
 
 
-async def delete_thread(core: Core, where: Where) -> bool:
+async def delete_thread(core: Core, where: Where, life: int | None) -> bool:
     """Remove a thread and all that is in it."""
-    return bool((await commit(core, where, Delete(core.tenant, where.thread))).answer)
+    return bool((await commit(core, where, Delete(core.tenant, where.thread), life)).answer)
 
 
 # messages

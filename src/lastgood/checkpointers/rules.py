@@ -249,6 +249,12 @@ def check_owner(found: Found, thread: str, user: str | None) -> None:
         )
 
 
+def check_life(found: Found, life: int | None, thread: str) -> None:
+    """Refuse a writer who knows another life of a thread than the one that is there."""
+    if found.live is not None:
+        check_holder(life, found, thread)
+
+
 @dataclass(frozen=True, slots=True)
 class ForUser:
     """An intent on behalf of a user: refused if the thread is not theirs."""
@@ -257,6 +263,8 @@ class ForUser:
     user: str | None = None
     title: str | None = None
     """What the thread is called if this begins it."""
+    life: int | None = None
+    """The key of the thread as the user knows it: one that began since is not meant."""
 
     @property
     def scope(self) -> Scope:
@@ -264,6 +272,7 @@ class ForUser:
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         check_owner(found, self.scope.thread, self.user)
+        check_life(found, self.life, self.scope.thread)
         writes = self.intent.decide(found, taken)
         if found.live is None and writes.thread is not None and self.title is not None:
             return writes._replace(thread=writes.thread._replace(title=self.title))

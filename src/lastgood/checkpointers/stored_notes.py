@@ -38,7 +38,8 @@ class StoredNotes(Stored[StateT]):
     async def arequest_stop(self, config: Config) -> bool:
         """Ask whoever runs the thread to stop; False if there is no such thread."""
         where, draft = self._where(config), ItemDraft(*STOP, b"\x01", ttl=STOP_SECONDS)
-        changes = operations.change(self._core, where, puts=(draft,), opens=False)
+        holder = self._writers.expects(config, where).thread
+        changes = operations.change(self._core, where, puts=(draft,), opens=False, holder=holder)
         return (await self._written(changes)).done
 
     async def ais_stop_requested(self, config: Config) -> bool:
@@ -48,5 +49,6 @@ class StoredNotes(Stored[StateT]):
     async def aclear_stop_request(self, config: Config) -> bool:
         """Take the request back; whether there was one."""
         where = self._where(config)
-        changes = operations.change(self._core, where, drops=(STOP,), opens=False)
+        holder = self._writers.expects(config, where).thread
+        changes = operations.change(self._core, where, drops=(STOP,), opens=False, holder=holder)
         return STOP in (await self._written(changes)).before

@@ -12,7 +12,7 @@ from lastgood.checkpointers.config import Config, Where
 from lastgood.checkpointers.operations import AGENT, Head
 from lastgood.checkpointers.rules import CacheState, PutState
 from lastgood.checkpointers.stored_messages import StoredMessages
-from lastgood.checkpointers.writers import NOTHING, Seen
+from lastgood.checkpointers.writers import Seen
 from lastgood.core import About, Captured
 from lastgood.messages import Message
 from lastgood.model import HEAD
@@ -117,8 +117,9 @@ class StoredStates(StoredMessages[StateT]):
         An empty step stays in their place: a writer that is behind gets StaleWriterError.
         """
         where = self._where(config)
+        known = Seen(self._writers.expects(config, where).thread)
         empty = self._core.encode(None, where.thread, AGENT)
-        cleared = self._save(where, NOTHING, empty, CLEARED)
+        cleared = self._save(where, known, empty, CLEARED)
         put = await self._written(operations.clear_state(self._core, where, cleared))
         if put is not None:
             self._writers.read(config, where, Seen(put.thread, put.version))

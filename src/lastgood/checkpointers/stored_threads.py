@@ -114,6 +114,7 @@ class StoredThreads(Stored[StateT]):
         Other writers that know it get ThreadDeletedError, until they have read again.
         """
         where = self._where(config)
-        done = await self._written(operations.delete_thread(self._core, where))
+        life = self._writers.expects(config, where).thread
+        done = await self._written(operations.delete_thread(self._core, where, life))
         self._writers.forget(config, where)
         return done

@@ -206,6 +206,8 @@ async def a_late_writer_brings_nothing_back(store: CheckpointerStore) -> None:
         lambda c: checkpointer.aput_messages(c, said("late")),
         lambda c: checkpointer.aput_tool_result(c, "call", {}),
         lambda c: checkpointer.aput_thread(c, ThreadInfo("t", thread_name="late")),
+        checkpointer.arequest_stop,
+        checkpointer.aclear_stop_request,
     ]
     for put in puts:
         await checkpointer.aput_state(late, {"n": 1})
@@ -237,4 +239,76 @@ async def a_late_writer_brings_no_cleared_state_back(store: CheckpointerStore) -
     assert await checkpointer.aget_state_cache(T1) is None
     client = store.store.client()
     assert [header.step_name for header in await client.log("thread-1")] == ["clear_state"]
+    await store.verify()
+
+
+@case(builtin=True)
+async def a_late_writer_removes_nothing_new(store: CheckpointerStore) -> None:
+    """What they want to clear or delete has gone; what is there now is somebody else's."""
+    checkpointer, other = await store.open(), await store.open()
+    late, new = {"thread_id": "t", "run_id": "late"}, {"thread_id": "t", "run_id": "new"}
+    for remove in (checkpointer.aclear_state, checkpointer.adelete_thread):
+        await checkpointer.aput_state(late, {"n": "old"})
+        await other.adelete_thread({"thread_id": "t"})
+        assert await remove(late) is False
+        assert await checkpointer.aget_state(late) is None
+        await checkpointer.aput_state(late, {"n": "old"})
+        await other.adelete_thread({"thread_id": "t"})
+        await other.aput_checkpoint(new, {"n": "new"}, said("hello"))
+        with pytest.raises(ThreadDeletedError, match="aget_state"):
+            await remove(late)
+        assert await other.aget_state(new) == {"n": "new"}
+        assert await texts(other, new) == ["hello"]
+        assert await checkpointer.aget_state(late) == {"n": "new"}
+        assert await remove(late) is True
+        assert await other.aget_state(new) is None
+        await other.adelete_thread(new)
+        await checkpointer.aget_state(late)
+
+
+@case(builtin=True)
+async def clearing_leaves_other_lanes_alone(store: CheckpointerStore) -> None:
+    """A run or an object under the name of the thread is not the checkpointer's to remove."""
+    checkpointer = await store.open()
+    client = store.store.client()
+    kept = await client.save("planner", session_id="thread-1", execution_state={"plan": 1})
+    assert await checkpointer.aclear_state(T1) is False
+    for number in range(2):
+        saved = await checkpointer.aput_state(T1, {"n": number})
+    assert saved == {"n": 1}
+    head = await client.latest(agent_id="agent", session_id="thread-1")
+    assert head is not None
+    handed = await client.handoff(head.checkpoint_id, "planner")
+    assert await checkpointer.aclear_state(T1) is True
+    assert await checkpointer.aclear_state(T1) is False
+    assert (await client.restore(kept)).state == {"plan": 1}
+    assert (await client.restore(handed)).state == {"n": 1}
+    assert [header.agent_id for header in await client.log("thread-1")] == [
+        *("agent", "planner", "planner")
+    ]
+    await store.verify()
+
+
+@case(builtin=True)
+async def what_is_put_after_a_clearing_stays(store: CheckpointerStore) -> None:
+    """Also while the clearing still removes what was there before it."""
+    checkpointer, opened = await store.open(), await store.open()
+    other = getattr(opened, "twin", opened)
+    for number in range(3):
+        await checkpointer.aput_state(T1, {"n": number})
+    backend = checkpointer._core.backend
+    whole = backend.commit
+
+    async def first(intent: Intent) -> Writes:
+        backend.commit = whole
+        written: Writes = await whole(intent)
+        assert other.get_state(T1) is None
+        other.put_state(T1, {"n": "new"})
+        return written
+
+    backend.commit = first
+    assert await checkpointer.aclear_state(T1) is True
+    assert await opened.aget_state(T1) == {"n": "new"}
+    log = await store.store.client().log("thread-1")
+    assert [header.step_name for header in log] == [None, "clear_state"]
     await store.verify()
