@@ -309,3 +309,97 @@ def test_a_damaged_row_beside_a_line_does_not_hurt_it(path: Path, client: Blocki
     with pytest.raises(CheckpointIntegrityError):
         again.walk(others[-1])
     again.close()
+
+
+def heads(client: BlockingClient) -> object:
+    found = client.latest(agent_id="a", session_id="t")
+    return found and (found.checkpoint_id, found.state)
+
+
+class TestALineThatWasSeen:
+    """Who has looked at a head before, and looks again after something happened elsewhere."""
+
+    @pytest.fixture
+    def other(self, path: Path, client: BlockingClient) -> Iterator[BlockingClient]:
+        client.save("a", session_id="t", execution_state={"n": 0})
+        assert heads(client) == heads(client)
+        opened = BlockingClient.sqlite(path, durability="relaxed")
+        yield opened
+        opened.close()
+
+    def test_is_read_with_one_question(self, path: Path) -> None:
+        asked: list[str] = []
+
+        def connect(name: str) -> sqlite3.Connection:
+            connection = plain_connect(name)
+            connection.set_trace_callback(asked.append)
+            return connection
+
+        client = BlockingClient.on(SqliteBackend(path, connect=connect))
+        client.save("a", session_id="t", execution_state={"n": 0})
+        before = heads(client)
+        asked.clear()
+        assert heads(client) == before
+        assert asked == ["PRAGMA data_version"]
+        client.close()
+
+    def test_a_save(self, client: BlockingClient, other: BlockingClient) -> None:
+        saved = other.save("a", session_id="t", execution_state={"n": 1})
+        assert heads(client) == (saved, {"n": 1})
+
+    def test_ones_own_save(self, client: BlockingClient, other: BlockingClient) -> None:
+        saved = client.save("a", session_id="t", execution_state={"n": 1})
+        assert heads(client) == (saved, {"n": 1}) == heads(other)
+
+    def test_another_thread_of_the_same_store(
+        self, client: BlockingClient, other: BlockingClient
+    ) -> None:
+        before = heads(client)
+        other.save("a", session_id="u", execution_state={"n": 1})
+        assert heads(client) == before
+
+    def test_a_rewind(self, client: BlockingClient, other: BlockingClient) -> None:
+        first = client.latest(agent_id="a", session_id="t")
+        assert first is not None
+        other.save("a", session_id="t", execution_state={"n": 1})
+        heads(client)
+        other.rewind("t", first.checkpoint_id, agent_id="a")
+        found = client.latest(agent_id="a", session_id="t")
+        assert found is not None
+        assert found.state == {"n": 0}
+        assert found.checkpoint_id != first.checkpoint_id
+
+    def test_the_end_of_the_thread(self, client: BlockingClient, other: BlockingClient) -> None:
+        other.delete("t")
+        assert heads(client) is None
+        again = other.save("a", session_id="t", execution_state={"n": 9})
+        assert heads(client) == (again, {"n": 9})
+
+    def test_the_end_of_the_head(self, client: BlockingClient, other: BlockingClient) -> None:
+        before = heads(client)
+        gone = other.save("a", session_id="t", execution_state={"n": 1})
+        assert heads(client) != before
+        other.expire(gone)
+        assert heads(client) == before
+
+    def test_another_tenant(self, path: Path, other: BlockingClient) -> None:
+        assert heads(other) is not None
+        strange = BlockingClient.sqlite(path, tenant="other")
+        assert heads(strange) is None
+        strange.close()
+
+    def test_time_that_has_passed(self, path: Path) -> None:
+        now = [1_000_000_000 * 10**9]
+        client = BlockingClient.on(SqliteBackend(path, clock=lambda: now[0]))
+        kept = client.save("a", session_id="t", execution_state={"n": 0})
+        short = client.save("a", session_id="t", execution_state={"n": 1}, ttl_seconds=60)
+        assert heads(client) == heads(client) == (short, {"n": 1})
+        now[0] += 61 * 10**9
+        assert heads(client) == heads(client) == (kept, {"n": 0})
+        client.close()
+
+    def test_damage(self, path: Path, client: BlockingClient, other: BlockingClient) -> None:
+        change(path, "UPDATE lastgood_checkpoint SET size = size + 1")
+        for each in (client, other):
+            with pytest.raises(CheckpointIntegrityError):
+                heads(each)

@@ -92,6 +92,9 @@ def _spelled(node: Node, pieces: list[bytes]) -> bool:
         return False
     pieces.append(map_header(len(node.children)))
     for key, child in node.children.items():
+        if isinstance(child, Leaf):
+            pieces += (key, child.data)
+            continue
         pieces.append(key)
         if not _spelled(child, pieces):
             return False

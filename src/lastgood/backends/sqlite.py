@@ -36,11 +36,13 @@ from lastgood.backends.group import Group, Ticket
 from lastgood.backends.sqlite_connection import (
     Connect,
     Connections,
+    Reader,
     is_no_text,
     plain_connect,
     tolerant,
     translated,
 )
+from lastgood.backends.sqlite_lines import asks_for_a_line
 from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.sqlite_writes import SqliteWriter
@@ -99,6 +101,8 @@ class SqliteBackend(Backend, forking.Forkable):
         return ticket.outcome()
 
     async def look(self, scope: Scope) -> Found:
+        if asks_for_a_line(scope):
+            return self._with_reader(lambda reader: self._line(reader, scope))
         return self._read(lambda rows: rows.look(scope))
 
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
@@ -162,23 +166,45 @@ class SqliteBackend(Backend, forking.Forkable):
             self._group.mutex.run(self._connections.close)
 
     def _read(self, work: Callable[[SqliteTables], T]) -> T:
-        """Run reads in one transaction, so that they see one moment."""
+        return self._with_reader(lambda reader: self._at_one_moment(reader, work))
 
-        def at_one_moment(connection: Any) -> T:
+    def _with_reader(self, work: Callable[[Reader], T]) -> T:
+        try:
             try:
-                connection.execute("BEGIN")
-                return work(SqliteTables(connection, self.now(), self._known))
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
-
-        with self._translating():
-            try:
-                return self._connections.read(at_one_moment)
+                return self._connections.read(work)
             except (sqlite3.Error, UnicodeDecodeError) as error:
                 if not is_no_text(error):
                     raise
-            return self._connections.read(tolerant(at_one_moment))
+            return self._connections.read(tolerant(work))
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise translated(error, self.path) from error
+
+    def _at_one_moment(self, reader: Reader, work: Callable[[SqliteTables], T]) -> T:
+        """Run reads in one transaction, so that they see one moment."""
+        connection = reader.connection
+        try:
+            connection.execute("BEGIN")
+            return work(SqliteTables(connection, self.now(), self._known))
+        finally:
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+
+    def _line(self, reader: Reader, scope: Scope) -> Found:
+        """What was seen before, or what is there.
+
+        What is over its time by now is read at one moment with what it falls back to.
+        """
+        seen = reader.lines.known(scope)
+        if seen is not None:
+            rows = SqliteTables(reader.connection, self.now(), self._known, seen.stamp)
+            if rows.is_live(seen.line):
+                return rows.found_on(seen.line, scope)
+        return self._at_one_moment(reader, lambda rows: self._seen(reader, rows, scope))
+
+    def _seen(self, reader: Reader, rows: SqliteTables, scope: Scope) -> Found:
+        line = rows.line(scope)
+        reader.lines.note(scope, line, rows.stamp)
+        return rows.found_on(line, scope)
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

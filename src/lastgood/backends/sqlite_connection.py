@@ -17,8 +17,9 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from lastgood.backends.sqlite_lines import Lines
 from lastgood.backends.sqlite_schema import prepare
 from lastgood.errors import (
     BackendConnectionError,
@@ -84,18 +85,25 @@ def is_no_text(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", None) is None and "decode" in str(error)
 
 
-def tolerant(work: Callable[[Any], T]) -> Callable[[Any], T]:
+class Reader(NamedTuple):
+    """A connection for reading, and what it has seen."""
+
+    connection: Any
+    lines: Lines
+
+
+def tolerant(work: Callable[[Reader], T]) -> Callable[[Reader], T]:
     """Work that gets such text with escapes in it: no seal fits that, so it hurts its own row only.
 
     Not the way to read from the start: a function of ours would be called for every text.
     """
 
-    def tolerating(connection: Any) -> T:
-        connection.text_factory = _escaped
+    def tolerating(reader: Reader) -> T:
+        reader.connection.text_factory = _escaped
         try:
-            return work(connection)
+            return work(reader)
         finally:
-            connection.text_factory = str
+            reader.connection.text_factory = str
 
     return tolerating
 
@@ -134,7 +142,7 @@ class Connections:
         self.path = str(self._place)
         self._connect = connect
         self._synchronous = "NORMAL" if relaxed else "FULL"
-        self._idle: list[Any] = []
+        self._idle: list[Reader] = []
         self._writer: Any = None
         self._gate = threading.Lock()
         self._reading: set[int] = set()
@@ -167,21 +175,22 @@ class Connections:
         if writer is not None:
             self._close(writer)
 
-    def read(self, work: Callable[[Any], T]) -> T:
+    def read(self, work: Callable[[Reader], T]) -> T:
         """Work with a connection for reading."""
-        me, connection, era = threading.get_ident(), None, 0
+        me, reader, era = threading.get_ident(), None, 0
         try:
             self._enter(me)
             with self._gate:
-                connection, era = (self._idle.pop() if self._idle else None), self._era
-            if connection is None:
+                reader, era = (self._idle.pop() if self._idle else None), self._era
+            if reader is None:
                 connection = self._open()
-            return work(connection)
+                reader = Reader(connection, Lines(connection))
+            return work(reader)
         finally:
             with self._gate:
                 self._reading.discard(me)
-                if connection is not None:
-                    self._put_back(connection, era)
+                if reader is not None:
+                    self._put_back(reader, era)
 
     def _enter(self, me: int) -> None:
         """Wait while a fork is under way. (A signal can leave a Condition locked.)"""
@@ -192,12 +201,12 @@ class Connections:
                     return
             time.sleep(MOMENT)
 
-    def _put_back(self, connection: Any, era: int) -> None:
+    def _put_back(self, reader: Reader, era: int) -> None:
         """Keep a reader for the next one, unless it was interrupted or everything was closed."""
-        if era == self._era and not connection.in_transaction:
-            self._idle.append(connection)
+        if era == self._era and not reader.connection.in_transaction:
+            self._idle.append(reader)
         else:
-            self._close(connection)
+            self._close(reader.connection)
 
     def _open(self) -> Any:
         """Connect, and make sure that the file is ours: somebody may have put another there."""
@@ -234,8 +243,8 @@ class Connections:
         with self._gate:
             self._era += 1
             idle, self._idle = self._idle, []
-        for connection in idle:
-            self._close(connection)
+        for reader in idle:
+            self._close(reader.connection)
         self.discard_writer()
 
     def freeze(self) -> None:

@@ -63,7 +63,7 @@ class Histories(ThreadLists):
         return super().history(tenant, listing)
 
     def _read_alone(self, found: Sequence[Any], tenant: str, name: str) -> Alone:
-        self._stamp = found[-1]
+        self.stamp = found[-1]
         thread = self.verified(ThreadRow, found[:LANE_AT])
         led_to(thread[1:3], (tenant, name), "threads")
         return Alone(thread, found[LANE_AT:BRANCH_AT], found[BRANCH_AT:-1])

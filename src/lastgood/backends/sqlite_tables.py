@@ -99,16 +99,17 @@ _BY_ID = (
 class SqliteTables(Histories):
     """The rows behind one connection, at one moment of the host's clock."""
 
-    def __init__(self, connection: Any, clock: int, known: Verified) -> None:
+    def __init__(self, connection: Any, clock: int, known: Verified, stamp: object = None) -> None:
         super().__init__(connection, known)
         self._host_clock = clock
+        self.stamp = stamp
 
     @property
     def newest(self) -> int:
         """The latest time of any change, to a second."""
-        if self._stamp is None:
-            (self._stamp,) = self.connection.execute(_NEWEST).fetchone() or ("",)
-        return read_stamp(self._stamp)
+        if self.stamp is None:
+            (self.stamp,) = self.connection.execute(_NEWEST).fetchone() or ("",)
+        return read_stamp(self.stamp)
 
     @property
     def clock(self) -> int:  # type: ignore[override]
@@ -121,7 +122,7 @@ class SqliteTables(Histories):
         found = self.connection.execute(_LINE, names).fetchone()
         if found is None:
             return super().line(scope)
-        self._stamp = found[-1]
+        self.stamp = found[-1]
         thread = self.verified(ThreadRow, found[:LANE_AT])
         lane = self.verified(LaneRow, found[LANE_AT:BRANCH_AT])
         branch = self.verified(BranchRow, found[BRANCH_AT:_HEAD_AT])
@@ -209,7 +210,7 @@ class SqliteTables(Histories):
         found = self.connection.execute(_BY_ID, (id, tenant)).fetchone()
         if found is None:
             return super().by_id(tenant, id)
-        self._stamp = found[-1]
+        self.stamp = found[-1]
         thread = self.verified(ThreadRow, found[:LANE_AT])
         lane = self.verified(LaneRow, found[LANE_AT:BRANCH_AT])
         row = self.verified(CheckpointRow, found[BRANCH_AT:-1])

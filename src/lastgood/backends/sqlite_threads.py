@@ -105,7 +105,7 @@ class ThreadLists(Views):
     def __init__(self, connection: Any, known: Verified) -> None:
         self.connection = connection
         self._known = known
-        self._stamp: object = None
+        self.stamp: object = None
         """The store's newest time as it is kept, once it was read."""
 
     def one(self, cls: type[R], statement: str, *values: object) -> R | None:
@@ -127,7 +127,7 @@ class ThreadLists(Views):
         values = (tenant, LIVE, *owned, *after, listing.limit)
         rows = self.connection.execute(statement, values).fetchall()
         if rows:
-            self._stamp = rows[0][-2]
+            self.stamp = rows[0][-2]
         if self._few(rows):
             again = self._keys(_again(listing.sort, owned=bool(owned)), *values)
             by_table, by_index = (

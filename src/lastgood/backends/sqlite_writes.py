@@ -85,7 +85,7 @@ class SqliteWriter(SqliteTables):
     def __init__(self, connection: Any, clock: int, known: Verified, recent: Recent) -> None:
         super().__init__(connection, clock, known)
         self._recent = recent
-        self._stamp = recent.stamp
+        self.stamp = recent.stamp
         self._lane: LaneRow | None = None
         self._before: ThreadRow | None = None
         self._numbers: dict[int, int] = {}
@@ -119,13 +119,13 @@ class SqliteWriter(SqliteTables):
         if not self.connection.in_transaction:
             raise StorageError("the transaction ended before its time; nothing was saved.")
         written = self._write(writes)
-        self._recent.note(written, self._lane, self._stamp)
+        self._recent.note(written, self._lane, self.stamp)
         return written
 
     def _write(self, writes: Writes) -> Writes:
         if self._host_clock - self.newest >= SECOND:
-            self._stamp = stamp(self.clock)
-            self.connection.execute(_UPDATE_NEWEST, (self._stamp,))
+            self.stamp = stamp(self.clock)
+            self.connection.execute(_UPDATE_NEWEST, (self.stamp,))
         if writes.wiped is not None:
             self._wipe(writes.wiped)
             return writes
