@@ -62,6 +62,15 @@ class TestValues:
         found.value["big"] = 0
         assert store.get(("n",), "k\x00é").value == value  # type: ignore[union-attr]
 
+    def test_of_many_namespaces(self, store: LastgoodStore) -> None:
+        names = {("users", f"{number:03}") for number in range(70)}
+        for name in names:
+            store.put(name, "k", {"of": name[1]})
+        found = store.search(("users",), limit=100)
+        assert {(item.namespace, item.value["of"]) for item in found} == {(n, n[1]) for n in names}
+        assert set(store.list_namespaces(prefix=("users",), limit=100)) == names
+        assert keys(store.search(("users", "007"))) == ["k"]
+
     def test_a_key_that_begins_like_another(self, store: LastgoodStore) -> None:
         store.put(("n",), "ab", {"v": 1})
         assert store.get(("n",), "a") is None

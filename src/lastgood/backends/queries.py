@@ -236,6 +236,16 @@ class Answers(NamedTuple):
     found: Mapping[Query, Any]
 
 
+def about_history(tenant: str, listing: Listing) -> list[Query]:
+    """What a page of a thread's history takes."""
+    place = ThreadName(tenant, listing.thread)
+    queries: list[Query] = [AskLine(place, listing.agent), AskScan(place, listing)]
+    queries += [AskLanes(place), AskSeqs(place)]
+    if listing.before is None:
+        queries.append(AskHeads(place))
+    return queries
+
+
 class Need(Exception):
     """The shared logic came to lookups that were not asked for yet."""
 

@@ -47,14 +47,13 @@ from lastgood.backends.queries import (
     AskLine,
     AskPlaces,
     AskRun,
-    AskScan,
-    AskSeqs,
     AskTag,
     AskTags,
     AskThreads,
     Need,
     Query,
     ThreadName,
+    about_history,
 )
 from lastgood.backends.remote_changes import Change, Decision, Exhausted, Kind, decide
 from lastgood.backends.remote_clock import ServerClock, ticks
@@ -153,11 +152,7 @@ class RemoteBackend(Backend, forking.Forkable):
         return await self._read(tenant, queries, lambda rows: rows.find(tenant, ids))
 
     async def history(self, tenant: str, listing: Listing) -> list[Located]:
-        place = ThreadName(tenant, listing.thread)
-        queries: list[Query] = [AskLine(place, listing.agent), AskScan(place, listing)]
-        queries += [AskLanes(place), AskSeqs(place)]
-        if listing.before is None:
-            queries.append(AskHeads(place))
+        queries = about_history(tenant, listing)
         return await self._read(tenant, queries, lambda rows: rows.history(tenant, listing))
 
     async def at(self, tenant: str, thread: str, seq: int) -> Located | None:

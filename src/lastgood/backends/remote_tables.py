@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from lastgood.backend import Columns, ItemListing, Listing, Located, ThreadListing
+from lastgood.backend import (
+    Columns,
+    ItemListing,
+    Listing,
+    Located,
+    ThreadEntry,
+    ThreadListing,
+)
 from lastgood.backends.queries import (
     Answers,
     AskAncestors,
@@ -37,6 +44,7 @@ from lastgood.backends.queries import (
     PageRows,
     Query,
     ThreadName,
+    about_history,
 )
 from lastgood.backends.tables import Line
 from lastgood.backends.views import Lifetimes, Listed, Views
@@ -79,6 +87,7 @@ class RemoteTables(Views):
         self._places: dict[int, ThreadName] = {}
         self._rows: dict[tuple[object, object], Columns] = {}
         self._threads: dict[object, Columns] = {}
+        self._wanted: list[Query] = []
         for query, answer in answers.found.items():
             self._note(query, answer)
 
@@ -291,6 +300,27 @@ class RemoteTables(Views):
         if any(found.thread.tenant != tenant or not found.thread.live for found in listed):
             raise CheckpointIntegrityError("the index of threads is damaged: it names others.")
         return listed
+
+    def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
+        """What is wanted for some of a page is asked for together, or each would be a round."""
+        entries = super().threads(tenant, listing)
+        if self._wanted:
+            raise Need(*self._wanted)
+        return entries
+
+    def told(self, found: Listed, lanes: list[LaneRow], lives: Lifetimes | None) -> ThreadEntry:
+        try:
+            return super().told(found, lanes, lives)
+        except Need as need:
+            self._wanted += need.queries
+            return ThreadEntry(found.thread, (), None, self.clock)
+
+    def newest_live(self, thread: ThreadRow) -> CheckpointRow | None:
+        queries = about_history(thread.tenant, Listing(thread.name, limit=1))
+        missing = [query for query in queries if query not in self._answers]
+        if missing:
+            raise Need(*missing)
+        return super().newest_live(thread)
 
     def lanes_of(self, threads: Sequence[int]) -> list[LaneRow]:  # noqa: ARG002
         stored = (columns for rows in self._page for columns in rows.lanes)

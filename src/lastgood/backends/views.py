@@ -176,11 +176,11 @@ class Views(Tables):
                 lanes[lane.thread].append(lane)
         lives = self.lifetimes([thread for thread in sound if thread.expiring])
         return [
-            self._told(found, lanes.get(found.thread.thread, []), lives.get(found.thread.thread))
+            self.told(found, lanes.get(found.thread.thread, []), lives.get(found.thread.thread))
             for found in listed
         ]
 
-    def _told(self, found: Listed, lanes: list[LaneRow], lives: Lifetimes | None) -> ThreadEntry:
+    def told(self, found: Listed, lanes: list[LaneRow], lives: Lifetimes | None) -> ThreadEntry:
         """A thread, or what is wrong with it: damage in one takes no other off the list."""
         damage = found.damage
         if not damage:
@@ -201,7 +201,7 @@ class Views(Tables):
         ordered = sorted(lanes, key=lambda lane: lane.number)
         last_step, newest = thread.last_step, found.newest
         if over or not thread.newest:
-            newest = self._newest_live(thread)
+            newest = self.newest_live(thread) if thread.checkpoints > over else None
             last_step = newest.step_name if newest else None
         return ThreadEntry(
             row=thread._replace(checkpoints=thread.checkpoints - over, last_step=last_step),
@@ -211,7 +211,7 @@ class Views(Tables):
             newest=newest,
         )
 
-    def _newest_live(self, thread: ThreadRow) -> CheckpointRow | None:
+    def newest_live(self, thread: ThreadRow) -> CheckpointRow | None:
         """The newest checkpoint of a thread whose last one may be removed or over its time."""
         found = self.history(thread.tenant, Listing(thread.name, limit=1))
         return found[0].row if found else None

@@ -198,3 +198,25 @@ async def what_is_gone_is_not_listed(store: Store) -> None:
     await client.expire("t@1")
     info = (await client.threads(search="t"))[0]
     assert (info.checkpoints, info.last_step) == (0, None)
+
+
+@case()
+async def many_threads_whose_newest_checkpoint_is_gone(store: Store) -> None:
+    """Runs that never saved, and heads that were removed or are over their time, on one page."""
+    client = store.client()
+    expected: dict[str, tuple[int, str | None]] = {}
+    for number in range(14):
+        async with client.run(f"begun {number}"):
+            expected[f"begun {number}"] = (0, None)
+        only = await client.save("a", session_id=f"empty {number}", execution_state={})
+        await client.expire(only)
+        expected[f"empty {number}"] = (0, None)
+        for step in ("kept", "gone"):
+            saved = await client.save(
+                "a", session_id=f"shorter {number}", execution_state={}, step_name=step
+            )
+        await client.expire(saved)
+        expected[f"shorter {number}"] = (1, "kept")
+    for each in (client, store.client()):
+        page = await each.threads(limit=100)
+        assert {info.thread_id: (info.checkpoints, info.last_step) for info in page} == expected
