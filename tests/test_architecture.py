@@ -35,7 +35,7 @@ LAYERS = {
     "waist": "backend background cache driver pulse registry",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison copies copying core headers
-        inspecting listing looking moves moving opening operations resolving runs scanning
+        inspecting listing looking moves moving opening operations pending resolving runs scanning
         searching shelving surveying sweeping thread_reading thread_survey thread_sweep transfers
         watching""",
     "doors": "checkpointers objects",

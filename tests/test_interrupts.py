@@ -218,6 +218,32 @@ def test_ctrl_c_at_any_moment_of_a_run(kind: str, tmp_path: Path) -> None:
     check_nothing_is_damaged(client, [])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctrl_c_between_the_end_of_an_append_and_its_return(kind: str, tmp_path: Path) -> None:
+    client = opened(kind, tmp_path)
+    with client.run("t", initial={"l": []}) as run:
+
+        def interrupt(frame: Any, event: str, called: Any) -> None:
+            released = event == "c_return" and called.__name__ == "__exit__"
+            if released and frame.f_code.co_name == "drive":
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                run.append("l", "pay")
+        finally:
+            sys.setprofile(None)
+        run.append("l", "pay")
+        assert run.state == {"l": ["pay"]}
+        run.append("l", "pay")
+        assert run.state == {"l": ["pay", "pay"]}
+        assert run.base is not None
+        assert client.restore(run.base).state == {"l": ["pay", "pay"]}
+    client.close()
+
+
 class Interrupted:
     """A connection that raises KeyboardInterrupt right after a statement, as Ctrl-C in it does."""
 

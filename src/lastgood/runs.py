@@ -7,10 +7,10 @@ when somebody else moved the head. Leaving the block saves nothing and swallows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableSequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from lastgood import paths
 from lastgood.building import build_state, grafted, list_at
@@ -27,6 +27,7 @@ from lastgood.errors import (
 from lastgood.ids import check_name, new_id, show_id
 from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
+from lastgood.pending import Pending
 from lastgood.rows import CheckpointRow
 from lastgood.rules import Save
 from lastgood.run_rules import Beat, Enter, Expect, Leave, Settle
@@ -46,22 +47,6 @@ class Place:
     branch: str | None
     expect: Expect | None
     ttl: float | None
-
-
-class Pending(NamedTuple):
-    """Appends on their way: an interrupt may come at any moment between store and `run.state`."""
-
-    id: bytes
-    added: tuple[Addition, ...]
-    target: MutableSequence[Any]
-    length: int
-    """Of the target before the items; it tells whether they are in it."""
-    items: tuple[Any, ...]
-
-    def show(self) -> None:
-        """Put the items into `run.state`, once."""
-        if len(self.target) == self.length:
-            self.target.extend(self.items)
 
 
 class Run(Generic[S]):
@@ -261,10 +246,25 @@ class Run(Generic[S]):
         about = self._about(step_name, None, None)
         encoder = self._core.codec.encoder()
         added = addition(encoder, paths.parse(path), items)
-        return await self._in_turn(lambda: self._append(added, items, about, encoder))
+        done: list[Pending] = []
+        try:
+            return await self._in_turn(lambda: self._append(added, items, about, encoder, done))
+        except BaseException:
+            self._remember(done)
+            raise
+
+    def _remember(self, done: list[Pending]) -> None:
+        """An interrupt came between the end of an append and its return: its caller may repeat."""
+        if done and self._pending is None and self._row and self._row.id == done[0].id:
+            self._pending = done[0]
 
     async def _append(
-        self, added: Addition, items: tuple[Any, ...], about: About, encoder: Encoder
+        self,
+        added: Addition,
+        items: tuple[Any, ...],
+        about: About,
+        encoder: Encoder,
+        done: list[Pending],
     ) -> str:
         if self._pending is not None:
             self._pending.show()
@@ -284,9 +284,11 @@ class Run(Generic[S]):
             tree = grafted(self._core.codec, encoder, tree, each)
         captured = self._core.captured(tree, encoder, self._row.id, stored)
         intent = self._save_intent(captured, about)
-        return await self._shown(
-            intent, Pending(intent.draft.id, every, target, len(target), items), before
-        )
+        pending = Pending(intent.draft.id, every, target, len(target), items)
+        label = await self._shown(intent, pending, before)
+        done.append(pending)
+        self._pending = None
+        return label
 
     async def _shown(self, intent: Save, pending: Pending, before: Pending | None) -> str:
         """Commit an append and show it in `run.state`, whenever we may be interrupted."""
@@ -300,7 +302,6 @@ class Run(Generic[S]):
                 self._pending = before
             raise
         pending.show()
-        self._pending = None
         return label
 
     async def _base(self) -> Stored:
