@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar
 
 from lastgood.codec import register
@@ -180,20 +181,39 @@ def with_metadata(message: M, metadata: Mapping[str, Any] | None) -> M:
 
 _SAID = ("text", "name", "arguments", "args", "result", "output", "content")
 """Where parts have their words, in our classes and in those of frameworks."""
+_PLAIN = (str, int, float, bytes, bytearray, NoneType)
+_SILENT = frozenset({"type", "data", "source", "url", "image_url", "file_data"})
+"""What nobody says in a part of somebody's answer: its kind, and what is no text."""
 
 
-def _texts(value: object) -> Iterator[str]:
+def _texts(content: object) -> Iterator[str]:
+    """What is said in a content: a text, a part, or several of them."""
+    if isinstance(content, Sequence) and not isinstance(content, str | bytes | bytearray):
+        for part in content:
+            yield from _texts(part)
+    elif isinstance(content, _PLAIN) or (isinstance(content, Mapping) and "type" not in content):
+        yield from _inside(content)
+    else:
+        for name in _SAID:
+            yield from _inside(_attribute(content, name))
+
+
+def _inside(value: object) -> Iterator[str]:
+    """What is said in an argument or an answer, whatever its keys are called."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping) and "type" not in value:
-        for item in value.values():
-            yield from _texts(item)
+    elif isinstance(value, Mapping):
+        silent = _SILENT if "type" in value else frozenset()
+        for key, item in value.items():
+            if key not in silent:
+                yield from _inside(item)
     elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         for item in value:
-            yield from _texts(item)
-    elif value is not None and not isinstance(value, bytes | bytearray | int | float):
-        for name in _SAID:
-            yield from _texts(_attribute(value, name))
+            yield from _inside(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+    elif value is not None and not isinstance(value, bytes | bytearray | bool):
+        yield from _texts(value)
 
 
 def _attribute(owner: object, name: str) -> Any:

@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pydantic
 import pytest
@@ -21,6 +22,8 @@ from lastgood.checkpointers import (
     RedisCheckpointer,
     SqliteCheckpointer,
     ThreadInfo,
+    ToolCall,
+    ToolCallResponse,
 )
 from lastgood.checkpointers.builtin import redis_address
 from lastgood.messages import spoken
@@ -210,8 +213,70 @@ def test_what_a_search_looks_into() -> None:
     parts = [{"type": "text", "text": "said"}, {"type": "image", "data": "bytes"}]
     assert spoken({"content": parts}) == "said"
     result = {"type": "tool_result", "output": {"status": "sent", "count": 2}}
-    assert spoken({"content": [result]}) == "sent"
+    assert spoken({"content": [result]}) == "sent\n2"
     assert spoken({"role": "user"}) == ""
+
+
+def test_a_search_finds_what_is_called_and_answered_whatever_its_keys_are() -> None:
+    checkpointer: InMemoryCheckpointer[Any] = InMemoryCheckpointer()
+    offer = {"type": "offer", "hotel": "Plaza", "image": {"type": "image", "data": "b64"}}
+    checkpointer.put_messages(
+        CONFIG,
+        [
+            Message("assistant", [ToolCall("1", "book", {"type": "hotel", "city": "Rome"})]),
+            Message("tool", [ToolCallResponse("1", offer)]),
+            Message("tool", [ToolCallResponse("2", 4711)]),
+        ],
+    )
+    found = {
+        text: len(checkpointer.get_messages(CONFIG, text))
+        for text in ("Rome", "Plaza", "4711", "book", "b64", "offer")
+    }
+    assert found == {"Rome": 1, "Plaza": 1, "4711": 1, "book": 1, "b64": 0, "offer": 0}
+
+
+@dataclass
+class Cart:
+    items: list[str] = field(default_factory=list)
+    total: int = field(init=False, default=0)
+
+
+class Old(pydantic.BaseModel):
+    model_config = {"extra": "allow"}
+    user_id: str = pydantic.Field(alias="userId")
+
+
+class Loose(pydantic.BaseModel):
+    model_config = {"extra": "allow"}
+    user_id: str = ""
+
+
+class Strict(pydantic.BaseModel):
+    user_id: str = pydantic.Field(validation_alias=pydantic.AliasChoices("userId", "user"))
+
+
+class Typed(TypedDict):
+    n: int
+
+
+@pytest.mark.parametrize(
+    ("state", "bound", "expected"),
+    [
+        ({"items": ["a"], "total": 12}, Cart, {"items": ["a"], "total": 12}),
+        (Old(userId="ann", more=5), Loose, {"user_id": "ann", "more": 5}),  # type: ignore[call-arg]
+        (Old(userId="ann"), Strict, {"user_id": "ann"}),
+        ({"n": 1}, Typed, {"n": 1}),
+    ],
+)
+def test_no_field_is_lost_on_the_way_into_another_class(
+    state: Any, bound: Any, expected: dict[str, Any]
+) -> None:
+    checkpointer: InMemoryCheckpointer[Any] = InMemoryCheckpointer()
+    checkpointer.put_state(CONFIG, state)
+    checkpointer.bind_state_type(bound)
+    found = checkpointer.get_state(CONFIG)
+    fields = found.model_dump() if isinstance(found, pydantic.BaseModel) else found
+    assert (asdict(fields) if isinstance(fields, Cart) else fields) == expected
 
 
 class TestTwinsOfOthers:

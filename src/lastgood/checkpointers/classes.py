@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard, cast, is_typeddict
 
 from lastgood.codec import Codec, Opaque
 from lastgood.errors import SerializationError
@@ -36,6 +36,8 @@ def check_state_type(state_type: object) -> type:
 
 def as_state(codec: Codec, state: Any, wanted: type | None, thread: str) -> Any:
     """A stored state as an object of the wanted class; SerializationError if it does not fit."""
+    if wanted is not None and is_typeddict(wanted):
+        wanted = dict  # what a TypedDict makes, and the only thing that can be asked of a value
     if state is None or wanted is None or isinstance(state, wanted):
         return state
     try:
@@ -66,16 +68,31 @@ def _fields_of(codec: Codec, state: Any) -> dict[str, Any]:
     if is_dataclass(state):
         names = [each.name for each in fields(state) if hasattr(state, each.name)]
         return {name: getattr(state, name) for name in names}
-    return dict(vars(state))
+    return {**vars(state), **(getattr(state, "__pydantic_extra__", None) or {})}
 
 
 def _made(wanted: Any, stored: dict[str, Any]) -> Any:
     if hasattr(wanted, "model_validate"):
-        return wanted.model_validate(stored)
-    if is_dataclass(wanted):
-        names = {each.name for each in fields(wanted) if each.init}
-        return cast(Any, wanted)(**{name: stored[name] for name in stored.keys() & names})
-    return wanted(stored)
+        return wanted.model_validate(_by_alias(wanted, stored))
+    if not is_dataclass(wanted):
+        return wanted(stored)
+    known = [each for each in fields(wanted) if each.name in stored]
+    made = cast(Any, wanted)(**{each.name: stored[each.name] for each in known if each.init})
+    for each in known:
+        if not each.init:
+            object.__setattr__(made, each.name, stored[each.name])
+    return made
+
+
+def _by_alias(model: Any, stored: dict[str, Any]) -> dict[str, Any]:
+    """Stored fields under the names by which a pydantic model takes them."""
+    names = {name: name for name in stored}
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias or field.alias
+        first = alias if isinstance(alias, str) else getattr(alias, "choices", (None,))[0]
+        if isinstance(first, str) and first not in stored and name in stored:
+            names[name] = first
+    return {names[name]: value for name, value in stored.items()}
 
 
 def _name_of(state: object) -> str:

@@ -17,7 +17,8 @@ from lastgood.checkpoints import read_mapping
 from lastgood.errors import ThreadOwnerError
 from lastgood.ids import check_name
 from lastgood.messages import as_text
-from lastgood.model import ThreadInfo
+from lastgood.model import ThreadInfo, micros
+from lastgood.rows import MINUTE
 
 
 class StoredThreads(Stored[StateT]):
@@ -44,12 +45,13 @@ class StoredThreads(Stored[StateT]):
 
         infos: list[ThreadInfo] = []
         wanted = ThreadListing(limit=min(last or 500, 500), owner=user)
-        while last is None or len(infos) < last:
+        while not _has_all(infos, last):
             page = await listing.threads(self._core, self._driver, wanted, keep)
             infos += page
             if page.next is None:
                 break
             wanted = wanted._replace(after=arguments.thread_cursor(page.next, "updated"))
+        infos.sort(key=lambda info: info.updated_at, reverse=True)
         return await self._with_metadata(infos[first:last])
 
     async def _with_metadata(self, infos: list[ThreadInfo]) -> list[ThreadInfo]:
@@ -118,3 +120,18 @@ class StoredThreads(Stored[StateT]):
         done = await self._written(operations.delete_thread(self._core, where, life))
         self._writers.forget(config, where)
         return done
+
+
+def _has_all(infos: list[ThreadInfo], last: int | None) -> bool:
+    """Whether so many of those touched last have been read.
+
+    A store lists by the minute, so the whole minute of the last one has to be there: else what
+    stands on a page would depend on how much was read for it.
+    """
+    if last is None or len(infos) < last:
+        return False
+    return _minute(infos[last - 1]) > _minute(infos[-1])
+
+
+def _minute(info: ThreadInfo) -> int:
+    return micros(info.updated_at) >> MINUTE

@@ -197,6 +197,24 @@ async def threads_are_listed(store: CheckpointerStore) -> None:
 
 
 @case(builtin=False)
+async def pages_of_threads_fit_together(store: CheckpointerStore) -> None:
+    """Each thread once, in one order, however long the pages are."""
+    checkpointer = await store.open()
+    for name in ("a", "b", "c", "d", "e"):
+        await checkpointer.aput_state({"thread_id": name}, {})
+    for name in ("b", "a"):
+        await checkpointer.aput_state({"thread_id": name}, {"touched": "again"})
+    whole = [info.thread_id for info in await checkpointer.aget_threads({}, None, 0, 100)]
+    assert sorted(whole) == ["a", "b", "c", "d", "e"]
+    for limit in (1, 2, 3, 5):
+        found = []
+        for offset in range(0, 5, limit):
+            page = await checkpointer.aget_threads({}, None, offset, limit)
+            found += [info.thread_id for info in page]
+        assert found == whole
+
+
+@case(builtin=False)
 async def a_deleted_thread_leaves_nothing(store: CheckpointerStore) -> None:
     """Neither state nor cache nor messages; the neighbour stays, and the id can begin anew."""
     checkpointer = await store.open()

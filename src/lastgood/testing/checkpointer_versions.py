@@ -312,3 +312,14 @@ async def what_is_put_after_a_clearing_stays(store: CheckpointerStore) -> None:
     log = await store.store.client().log("thread-1")
     assert [header.step_name for header in log] == [None, "clear_state"]
     await store.verify()
+
+
+@case(builtin=True)
+async def the_thread_that_was_touched_last_is_on_the_first_page(store: CheckpointerStore) -> None:
+    """However short that is, and however little time lies between them."""
+    checkpointer = await store.open()
+    for name in ("a", "b", "c"):
+        await checkpointer.aput_state({"thread_id": name}, {})
+    await checkpointer.aput_state({"thread_id": "a"}, {"touched": "again"})
+    (first,) = await checkpointer.aget_threads({}, None, 0, 1)
+    assert first.thread_id == "a"
