@@ -37,6 +37,7 @@ from lastgood.backends.sqlite_connection import (
     Connect,
     Connections,
     Reader,
+    ReplacedError,
     is_no_text,
     plain_connect,
     tolerant,
@@ -178,6 +179,9 @@ class SqliteBackend(Backend, forking.Forkable):
             return self._connections.read(tolerant(work))
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise translated(error, self.path) from error
+        except ReplacedError:
+            self._group.mutex.run(self._connections.close)
+            raise self._connections.replaced("nothing was read") from None
 
     def _at_one_moment(self, reader: Reader, work: Callable[[SqliteTables], T]) -> T:
         """Run reads in one transaction, so that they see one moment."""

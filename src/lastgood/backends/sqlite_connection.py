@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,6 +35,8 @@ PATIENCE = 30.0
 """Seconds that an operation waits for another process's lock."""
 WAL_LIMIT = 16 << 20
 MOMENT = 0.001
+RESCUE_MS = 1000
+"""How long a log that has lost its file waits for who still reads."""
 
 Connect = Callable[[str], Any]
 T = TypeVar("T")
@@ -86,10 +89,15 @@ def is_no_text(error: Exception) -> bool:
 
 
 class Reader(NamedTuple):
-    """A connection for reading, and what it has seen."""
+    """A connection for reading, what it has seen, and which file it reads."""
 
     connection: Any
     lines: Lines
+    file: tuple[int, int] | None
+
+
+class ReplacedError(Exception):
+    """Another file is at the path than the one that is open, or none."""
 
 
 def tolerant(work: Callable[[Reader], T]) -> Callable[[Reader], T]:
@@ -164,10 +172,14 @@ class Connections:
     def check_file(self) -> None:
         """A file that was deleted under us would take our saves with it when we close it."""
         if self._identity() != self._file:
-            raise BackendConnectionError(
-                f"{self.label} was removed or replaced while it was open; nothing was saved.",
-                hint="The next call goes to the file that is at this path by then, or makes one.",
-            )
+            raise self.replaced("nothing was saved")
+
+    def replaced(self, outcome: str) -> BackendConnectionError:
+        """The error for who finds another file than the one that is open."""
+        return BackendConnectionError(
+            f"{self.label} was removed or replaced while it was open; {outcome}.",
+            hint="The next call goes to the file that is at this path by then, or makes one.",
+        )
 
     def discard_writer(self) -> None:
         """After an I/O error the handle is not to be trusted: open another next time."""
@@ -184,7 +196,9 @@ class Connections:
                 reader, era = (self._idle.pop() if self._idle else None), self._era
             if reader is None:
                 connection = self._open()
-                reader = Reader(connection, Lines(connection))
+                reader = Reader(connection, Lines(connection), self._identity())
+            elif reader.file != self._identity():
+                raise ReplacedError
             return work(reader)
         finally:
             with self._gate:
@@ -245,7 +259,20 @@ class Connections:
             idle, self._idle = self._idle, []
         for reader in idle:
             self._close(reader.connection)
+        self._rescue_log()
         self.discard_writer()
+
+    def _rescue_log(self) -> None:
+        """Take what is in the log over into the file that is open, if that is not at its path.
+
+        SQLite leaves the log where it is then: beside a file that it does not belong to, which
+        takes it for its own, while the file that was moved away lacks what was saved last.
+        """
+        if self._writer is None or self._identity() == self._file:
+            return
+        with suppress(sqlite3.Error):
+            self._writer.execute(f"PRAGMA busy_timeout = {RESCUE_MS}")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def freeze(self) -> None:
         """Before a fork: let readers finish, then close everything."""
