@@ -290,6 +290,17 @@ class TestValues:
         ]
         assert [type(each) for each in restored["odd"]] == [type(each) for each in values["odd"]]
 
+    def test_the_text_of_a_message_comes_back_as_text(self, saver: LastgoodSaver) -> None:
+        answer = AIMessage("hello").text
+        at, _ = put(saver, {"answer": answer, "all": [answer], "by": {answer: 1}})
+        saver.put_writes(at, [("answer", answer)], "task")
+        found = saver.get_tuple(at)
+        assert found is not None
+        values = found.checkpoint["channel_values"]
+        assert values == {"answer": "hello", "all": ["hello"], "by": {"hello": 1}}
+        assert found.pending_writes == [("task", "answer", "hello")]
+        assert type(values["answer"]) is type(found.pending_writes[0][2]) is str
+
     def test_a_value_that_cannot_be_kept_is_named(self, saver: LastgoodSaver) -> None:
         with pytest.raises(SerializationError, match=r"state\.call\[0\]"):
             put(saver, {"call": [print]})
