@@ -7,6 +7,7 @@ import fcntl
 import json
 import random
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lastgood import (
     BackendConnectionError,
     BlockingClient,
     CheckpointIntegrityError,
+    CheckpointManager,
     Client,
     IncompatibleCheckpointError,
     SerializationError,
@@ -268,6 +270,26 @@ def test_addresses(colour: Any, place: Path) -> None:
             colour.open(url)
     with pytest.raises(ValueError, match="no name"):
         colour.files("")
+
+
+OPENED: dict[str, Any] = {
+    "files": lambda: BlockingClient.files("store"),
+    "an address": lambda: BlockingClient.open("files:store"),
+    "a manager": lambda: CheckpointManager("file", "store").client,
+}
+
+
+@pytest.mark.parametrize("opened", OPENED.values(), ids=OPENED)
+def test_a_relative_path_means_the_directory_of_the_opening(
+    opened: Callable[[], BlockingClient], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, elsewhere = opened(), place / "elsewhere"
+    client.save("a", session_id="s", execution_state={"n": 1})
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert client.restore("s@").state == {"n": 1}
+    client.save("a", session_id="s", execution_state={"n": 2})
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_store_that_another_process_begins_between_two_looks(

@@ -71,7 +71,9 @@ class FilesBackend(Backend, forking.Forkable):
         self.url = f"files:{self.directory}"
         self.durability: Durability = durability
         self.failpoint: Callable[[str], None] = _no_failpoint
-        self.store = FileStore(Path(self.directory), strict=durability == "strict")
+        # The store stays where it is when the working directory changes.
+        place = Path(self.directory).absolute()
+        self.store = FileStore(place, strict=durability == "strict")
         self._clock = clock
         self._turn = Turnstile()
         forking.watch(self)
