@@ -321,6 +321,19 @@ def test_a_lost_file_at_the_top_is_told(place: Path) -> None:
         client.save("a", session_id="another", execution_state={"n": 2})
 
 
+@pytest.mark.parametrize("told", ["", "{}", '{"newest": 1}', "[", '{"newest": "x", "seal": "x"}'])
+def test_a_damaged_clock_is_told_and_replaced(told: str, place: Path) -> None:
+    client = client_in(place)
+    client.save("a", session_id="s", execution_state={})
+    (place / "store/clock.json").write_text(told)
+    assert client.restore("s@").state == {}
+    report = client.verify()
+    assert report.exit_code == 1
+    assert "clock.json" in report.problems[0].message
+    client.save("a", session_id="s", execution_state={})
+    assert client.verify().clean
+
+
 def test_another_format_is_refused(place: Path) -> None:
     client_in(place).save("a", execution_state={}, session_id="s")
     path = place / "store/lastgood.json"

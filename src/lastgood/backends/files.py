@@ -109,6 +109,8 @@ class FilesBackend(Backend, forking.Forkable):
     def _locked(self, place: Path, intent: Intent) -> Writes:
         rows = self._writer(place)
         writes = decided(rows, intent)
+        if changes(writes):
+            self.store.note_time(rows.clock)
         if not _concerns_others(writes, intent):
             return rows.write(writes)
         return self.store.under_lock(lambda: self._alone(place, intent))
