@@ -13,7 +13,6 @@ from lastgood.adapters.langgraph.memory import Memory
 from lastgood.adapters.langgraph.opening import core_of
 from lastgood.adapters.langgraph.putting import Putting
 from lastgood.adapters.langgraph.reading import Reading
-from lastgood.adapters.langgraph.shapes import write_draft
 from lastgood.adapters.langgraph.sources import Foreign, Source
 from lastgood.client import BlockingClient
 from lastgood.driver import run_blocking
@@ -60,12 +59,9 @@ class _Moving:
 
     def put(self, foreign: Foreign) -> None:
         """Writes first: a checkpoint that is there is complete."""
-        spot, codec = foreign.spot, self._core.codec
-        drafts = [
-            write_draft(codec, spot, foreign.id, *write[:3], write.channel, write.value)
-            for write in foreign.writes
-        ]
+        spot = foreign.spot
+        drafts = self._putting.write_drafts(spot, foreign.id, foreign.writes)
         checkpoint = cast(Any, {**foreign.checkpoint, "id": foreign.id})
         put = self._putting.capture(spot, checkpoint, foreign.metadata, {}, foreign.parent)
-        run_blocking(self._putting.put_writes(spot, tuple(filter(None, drafts))))
+        run_blocking(self._putting.put_writes(spot, drafts))
         run_blocking(self._putting.put(put))

@@ -10,18 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lastgood.adapters.graph_names import Spot
+from lastgood.adapters.langgraph.shapes import NewWrite
 from lastgood.adapters.langgraph.stock import StockSerde
 from lastgood.errors import BackendConnectionError, CheckpointNotFoundError
-
-
-class ForeignWrite(NamedTuple):
-    """A write of a task."""
-
-    task: str
-    path: str
-    number: int
-    channel: str
-    value: Any
 
 
 class Foreign(NamedTuple):
@@ -32,7 +23,7 @@ class Foreign(NamedTuple):
     parent: str | None
     checkpoint: Mapping[str, Any]
     metadata: Mapping[str, Any]
-    writes: list[ForeignWrite]
+    writes: list[NewWrite]
 
 
 class Source(ABC):
@@ -136,10 +127,10 @@ class SqliteSource(Source):
         self._file.close()
 
 
-def _write(serde: StockSerde, row: Any, at: tuple[object, ...]) -> ForeignWrite:
+def _write(serde: StockSerde, row: Any, at: tuple[object, ...]) -> NewWrite:
     task, path, number, channel, kind, value = row
     data = bytes(value) if value is not None else None
-    return ForeignWrite(task, path or "", number, channel, serde.load(kind, data, (*at, channel)))
+    return NewWrite(task, path or "", number, channel, serde.load(kind, data, (*at, channel)))
 
 
 class PostgresSource(Source):
