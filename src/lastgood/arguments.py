@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from lastgood import refs
 from lastgood.checkpoints import Checkpoint
 from lastgood.ids import check_name, new_id, read_id, show_id
-from lastgood.model import Framework, Sentinel, check_step, micros, seconds
+from lastgood.model import LONGEST_TTL, Framework, Sentinel, check_step, micros, seconds
 from lastgood.refs import Address
 
 LONGEST = 1_000_000_000
@@ -44,9 +44,11 @@ def grace(value: float | timedelta) -> int:
         raise TypeError(
             f"grace_seconds must be a number or a timedelta, not {type(value).__name__}"
         )
-    length = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    if not 0 <= length < 3e10:
-        raise ValueError(f"grace_seconds must be 0 or more, not {value!r}.")
+    length = value.total_seconds() if isinstance(value, timedelta) else value
+    if not 0 <= length < LONGEST_TTL:
+        raise ValueError(
+            f"grace_seconds must be 0 or more, and less than 950 years, not {value!r:.60}."
+        )
     return round(length * 1e6)
 
 
