@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +148,58 @@ def test_options(client: BlockingClient, call: Call, value: Any, expected: type[
         call(client, value)
     assert type(caught.value) is expected
     assert str(caught.value)
+
+
+NO_TTL = {
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "large": 10**12,
+    "no float": 10**400,
+    "timedelta": timedelta.max,
+    "zero": 0,
+}
+
+
+@pytest.mark.parametrize("ttl", NO_TTL.values(), ids=NO_TTL)
+def test_a_ttl_names_both_its_limits(client: BlockingClient, ttl: Any) -> None:
+    with pytest.raises(ValueError, match=r"ttl_seconds must be greater than 0 and .* 950 years"):
+        client.save("a", execution_state={}, ttl_seconds=ttl)
+    grace = re.escape("grace_seconds must be 0 or more, and less than 950 years")
+    if ttl:
+        with pytest.raises(ValueError, match=grace):
+            client.sweep(grace_seconds=ttl)
+
+
+def _append(client: BlockingClient, path: Any) -> None:
+    with client.run("s") as run:
+        run.append(path, 1)
+
+
+PATHS: dict[str, Call] = {
+    "append": _append,
+    "blame": lambda c, path: c.blame("s@", path),
+    "fork edits": lambda c, path: c.fork("s@", edits={path: 1}),
+    "fork remove": lambda c, path: c.fork("s@", remove=[path]),
+}
+
+
+@pytest.mark.parametrize("path", [3, None, b"l", ("l",)], ids=repr)
+@pytest.mark.parametrize("call", PATHS.values(), ids=PATHS)
+def test_a_path_that_is_no_text(call: Call, path: Any) -> None:
+    with BlockingClient.memory() as client:
+        client.save("main", session_id="s", execution_state={"l": []})
+        words = re.escape(f"a path must be a str such as 'items[3].name', not {path!r}")
+        with pytest.raises(TypeError, match=words):
+            call(client, path)
+        assert len(client.log("s")) == 1
+
+
+@pytest.mark.parametrize("predicate", [None, True, "x"])
+def test_a_bisection_by_nothing(predicate: Any) -> None:
+    with BlockingClient.memory() as client:
+        client.save("a", session_id="s", execution_state={})
+        with pytest.raises(TypeError, match="predicate must be a function"):
+            client.bisect("s", predicate)
 
 
 @pytest.mark.parametrize("after", ["9" * 30, "0", "1"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import gc
+import math
 import pickle
 import re
 import sys
@@ -103,6 +104,38 @@ def test_an_unknown_option(colour: Any, factory: str, place: Path) -> None:
         assert option in str(caught.value)
     assert "__init__" not in str(caught.value)
     assert list(place.iterdir()) == []
+
+
+BAD_VALUES: dict[str, list[Any]] = {
+    "heartbeat_seconds": [0, -1, math.nan, math.inf, 1e10, 10**40, "1", True, None],
+    "stale_after_seconds": [-1, math.nan, "60", None],
+    "max_state_bytes": [-1, 0, "x", 1.5, None],
+    "cache_bytes": [-1, "x", 1.5, None],
+    "types": [[3], ["Order"], 3, None, dict],
+    "before_save": [3, "f"],
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [(option, value) for option, values in BAD_VALUES.items() for value in values],
+)
+def test_an_option_that_cannot_be_is_told_at_the_opening(option: str, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=option):
+        BlockingClient.memory(**{option: value})
+
+
+def test_options_at_their_limits() -> None:
+    made = BlockingClient.memory(
+        heartbeat_seconds=0.001,
+        stale_after_seconds=math.inf,
+        max_state_bytes=1 << 40,
+        cache_bytes=0,
+        types=iter([Leaf]),
+        before_save=None,
+    )
+    with made.run("s", initial={}), BlockingClient.memory(stale_after_seconds=0):
+        assert made.threads()[0].status == "running"
 
 
 @pytest.mark.parametrize("given", ["x.db", Path("x.db")], ids=["text", "path"])

@@ -7,6 +7,7 @@ import fcntl
 import json
 import random
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lastgood import (
     BackendConnectionError,
     BlockingClient,
     CheckpointIntegrityError,
+    CheckpointManager,
     Client,
     IncompatibleCheckpointError,
     SerializationError,
@@ -270,6 +272,26 @@ def test_addresses(colour: Any, place: Path) -> None:
         colour.files("")
 
 
+OPENED: dict[str, Any] = {
+    "files": lambda: BlockingClient.files("store"),
+    "an address": lambda: BlockingClient.open("files:store"),
+    "a manager": lambda: CheckpointManager("file", "store").client,
+}
+
+
+@pytest.mark.parametrize("opened", OPENED.values(), ids=OPENED)
+def test_a_relative_path_means_the_directory_of_the_opening(
+    opened: Callable[[], BlockingClient], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, elsewhere = opened(), place / "elsewhere"
+    client.save("a", session_id="s", execution_state={"n": 1})
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert client.restore("s@").state == {"n": 1}
+    client.save("a", session_id="s", execution_state={"n": 2})
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_a_store_that_another_process_begins_between_two_looks(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +319,19 @@ def test_a_lost_file_at_the_top_is_told(place: Path) -> None:
         pytest.raises(CheckpointIntegrityError, match="threads are there"),
     ):
         client.save("a", session_id="another", execution_state={"n": 2})
+
+
+@pytest.mark.parametrize("told", ["", "{}", '{"newest": 1}', "[", '{"newest": "x", "seal": "x"}'])
+def test_a_damaged_clock_is_told_and_replaced(told: str, place: Path) -> None:
+    client = client_in(place)
+    client.save("a", session_id="s", execution_state={})
+    (place / "store/clock.json").write_text(told)
+    assert client.restore("s@").state == {}
+    report = client.verify()
+    assert report.exit_code == 1
+    assert "clock.json" in report.problems[0].message
+    client.save("a", session_id="s", execution_state={})
+    assert client.verify().clean
 
 
 def test_another_format_is_refused(place: Path) -> None:

@@ -6,16 +6,18 @@ ValueError whose text names the option and the fix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from lastgood import refs
 from lastgood.checkpoints import Checkpoint
 from lastgood.ids import check_name, new_id, read_id, show_id
-from lastgood.model import Framework, Sentinel, check_step, micros, seconds
+from lastgood.model import LONGEST_TTL, Framework, Sentinel, check_step, micros, seconds
 from lastgood.refs import Address
 
+LONGEST = 1_000_000_000
+"""Seconds between two heartbeats at most: what every system can wait for."""
 _SLIPS = {
     "ttl": "ttl_seconds",
     "thread_id": "session_id",
@@ -42,9 +44,11 @@ def grace(value: float | timedelta) -> int:
         raise TypeError(
             f"grace_seconds must be a number or a timedelta, not {type(value).__name__}"
         )
-    length = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    if not 0 <= length < 3e10:
-        raise ValueError(f"grace_seconds must be 0 or more, not {value!r}.")
+    length = value.total_seconds() if isinstance(value, timedelta) else value
+    if not 0 <= length < LONGEST_TTL:
+        raise ValueError(
+            f"grace_seconds must be 0 or more, and less than 950 years, not {value!r:.60}."
+        )
     return round(length * 1e6)
 
 
@@ -219,6 +223,58 @@ def whole_seconds(value: float | timedelta) -> int:
     if not 1 <= length < 3e9:
         raise ValueError(f"cache_ttl must be at least a second, not {value!r}.")
     return int(length)
+
+
+def period(value: float, what: str) -> None:
+    """How often something happens, in seconds."""
+    _number(value, what)
+    if not 0 < value <= LONGEST:
+        raise ValueError(
+            f"{what} must be greater than 0 and at most {LONGEST:,} seconds, not {value!r:.60}"
+        )
+
+
+def patience(value: float, what: str) -> None:
+    """How long to wait for something, in seconds; for ever is a possible answer."""
+    _number(value, what)
+    if not value >= 0:
+        raise ValueError(f"{what} must be 0 or more, not {value!r:.60}")
+
+
+def _number(value: object, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{what} must be a number of seconds, not {type(value).__name__}")
+
+
+def size(value: int, what: str) -> None:
+    """A number of bytes."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} must be an int, not {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"{what} must be 0 or more, not {value}")
+
+
+def function(value: object, what: str) -> None:
+    """Something to call."""
+    if not callable(value):
+        raise TypeError(f"{what} must be a function, not {type(value).__name__}")
+
+
+def hook(value: object, what: str) -> None:
+    """Something to call, or nothing."""
+    if value is not None:
+        function(value, what)
+
+
+def classes(value: Iterable[type], what: str) -> tuple[type, ...]:
+    """Classes to register."""
+    if isinstance(value, type) or not isinstance(value, Iterable):
+        raise TypeError(f"{what} must be a list of classes, not {value!r:.60}")
+    found = tuple(value)
+    for each in found:
+        if not isinstance(each, type):
+            raise TypeError(f"{what} must be a list of classes; {each!r:.60} is none")
+    return found
 
 
 def made_by_factory(core: object, expected: type, client: type) -> None:

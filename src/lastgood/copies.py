@@ -31,7 +31,7 @@ class Copying:
         self,
         target: Opened,
         *,
-        session_ids: Iterable[str] | None = None,
+        session_ids: str | Iterable[str] | None = None,
         since: datetime | None = None,
         revive: bool = False,
         dry_run: bool = False,
@@ -44,7 +44,7 @@ class Copying:
         only read. A copy that was interrupted goes on where it stopped. A thread that is there
         with other content is left alone, and so is one that was deleted there, unless `revive`.
 
-        `session_ids` chooses threads, `since` those that changed since then; without either,
+        `session_ids` chooses threads or one, `since` those that changed since then; without either,
         everything of the tenant goes, LangGraph's store included. `dry_run` writes nothing.
         `progress` is called with the checkpoints done and those expected. Raises
         CheckpointNotFoundError for a chosen thread that is not there.
@@ -52,7 +52,8 @@ class Copying:
         other = _core_of(target)
         threads = None
         if session_ids is not None:
-            threads = tuple(check_name(each, "session_ids") for each in dict.fromkeys(session_ids))
+            named = [session_ids] if isinstance(session_ids, str) else session_ids
+            threads = tuple(check_name(each, "session_ids") for each in dict.fromkeys(named))
         choice = Choice(threads, arguments.instant(since, "since"), revive, dry_run)
         native = self._driver is self._core.driver
         sides = (

@@ -177,6 +177,7 @@ class Looking:
         that the predicate flips once; tries some more places, and says so when it did not.
         """
         thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        arguments.function(predicate, "predicate")
         return await searching.bisect(self._core, self._driver, thread, agent, predicate)
 
     def watch(

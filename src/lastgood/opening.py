@@ -30,19 +30,32 @@ class ClientOptions(TypedDict, total=False):
     cache_bytes: int
 
 
+_CHECKS: dict[str, Callable[[Any, str], object]] = {
+    "tenant": check_name,
+    "user": arguments.name,
+    "on_unserializable": lambda value, what: arguments.one_of(value, ("raise", "drop"), what),
+    "max_state_bytes": arguments.limit,
+    "before_save": arguments.hook,
+    "heartbeat_seconds": arguments.period,
+    "stale_after_seconds": arguments.patience,
+    "cache_bytes": arguments.size,
+}
+"""What raises a TypeError or ValueError that names the option."""
+
+
 def make_core(backend: Backend, options: ClientOptions) -> Core:
-    """A core over a backend; raises TypeError for an option that does not exist."""
+    """A core over a backend; raises TypeError for an option that does not exist.
+
+    What an option cannot be is told here, and not by the first operation or by none.
+    """
     given: dict[str, Any] = dict(options)
     for option in given.keys() - ClientOptions.__annotations__.keys():
         known = ", ".join(sorted(ClientOptions.__annotations__))
         raise TypeError(f"unknown option {option!r}. There are: {known}.")
-    check_name(given.get("tenant", "default"), "tenant")
-    arguments.name(given.get("user"), "user")
-    arguments.one_of(
-        given.get("on_unserializable", "raise"), ("raise", "drop"), "on_unserializable"
-    )
+    for option in filter(_CHECKS.get, given):
+        _CHECKS[option](given[option], option)
     codec = Codec(
-        Registry(tuple(given.pop("types", ()))),
+        Registry(arguments.classes(given.pop("types", ()), "types")),
         strict_types=given.pop("strict_types", False),
         on_unserializable=given.pop("on_unserializable", "raise"),
     )

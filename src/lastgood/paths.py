@@ -41,9 +41,15 @@ def shortened(steps: Steps, root: str = "") -> str:
     return f"{head} ... {render(steps[-half:])} ({len(steps)} levels deep)"
 
 
-@lru_cache(maxsize=256)
 def parse(text: str) -> Steps:
     """Read a rendered path (without a root word); ValueError if it is not one."""
+    if not isinstance(text, str):
+        raise TypeError(f"a path must be a str such as 'items[3].name', not {text!r:.60}")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Steps:
     steps: list[object] = []
     at = 0
     while at < len(text):

@@ -18,12 +18,7 @@ from lastgood.codec import Encoder
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.driver import Driver
-from lastgood.errors import (
-    CheckpointNotFoundError,
-    LastgoodError,
-    RunStateError,
-    StorageError,
-)
+from lastgood.errors import CheckpointNotFoundError, LastgoodError, RunStateError, StorageError
 from lastgood.ids import check_name, new_id, show_id
 from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
@@ -52,8 +47,6 @@ class Place:
 class Run(Generic[S]):
     """One unit of work on an agent's lane; make one with `client.run(...)`."""
 
-    state: S
-    """The working copy: the state of the last good step, else `initial`, else None."""
     branch: str | None
     """The line that it saves on; None before the first step of an empty lane."""
     attempt: int
@@ -70,6 +63,7 @@ class Run(Generic[S]):
         self._driver = driver
         self._place = place
         self._initial = initial
+        self._state: Any = None
         self._row: CheckpointRow | None = None
         self._thread = 0
         self._run = b""
@@ -83,6 +77,19 @@ class Run(Generic[S]):
         self.attempt = 0
         self.is_new = False
         self.resumed = False
+
+    @property
+    def state(self) -> S:
+        """The working copy: the state of the last good step, else `initial`, else None."""
+        if self._phase == "new":
+            self._check_open()
+        return self._state  # type: ignore[no-any-return]
+
+    @state.setter
+    def state(self, value: S) -> None:
+        if self._phase == "new":
+            self._check_open()
+        self._state = value
 
     @property
     def run_id(self) -> str:
@@ -119,7 +126,7 @@ class Run(Generic[S]):
             initial=first,
         )
         stored = await self._driver.run(self._enter(enter))
-        self.state = build_state(core.codec, stored.tree) if stored else None  # type: ignore[assignment]
+        self._state = build_state(core.codec, stored.tree) if stored else None
         self._phase = "open"
         core.pulse.add(self._beat)
         return self

@@ -130,6 +130,11 @@ class Box(pydantic.BaseModel, Generic[T]):
 IntBox = Box[int]
 
 
+@dataclasses.dataclass
+class Crate(Generic[T]):
+    content: T
+
+
 @attrs.define
 class Slotted:
     a: int

@@ -14,7 +14,19 @@ import msgspec
 import ormsgpack
 import pydantic
 import pytest
-from codec_samples import Celsius, Derived, Fixed, Frozen, Order, Outer, Pair, Point, calls, same
+from codec_samples import (
+    Celsius,
+    Crate,
+    Derived,
+    Fixed,
+    Frozen,
+    Order,
+    Outer,
+    Pair,
+    Point,
+    calls,
+    same,
+)
 
 import lastgood
 from lastgood.codec import Codec, Opaque, Registry, register
@@ -289,6 +301,18 @@ def test_a_cached_property_is_computed_again_and_not_stored():
     assert "double" not in vars(restored)
     assert restored.double == 3
     assert restored.area == derived.area
+
+
+def test_what_typing_notes_on_an_object_is_not_stored():
+    """`Crate[int](1)` has an `__orig_class__`, which is no field."""
+    made = Crate[int]([1, Crate[str]("x")])
+    assert "__orig_class__" in vars(made)
+    assert codec.pack(made) == codec.pack(Crate([1, Crate("x")]))
+    found = codec.unpack(codec.pack(made))
+    assert found == made
+    assert vars(found) == {"content": [1, Crate("x")]}
+    assert codec.pack([made] * 40) == codec.pack([Crate([1, Crate("x")])] * 40)
+    assert "__orig_class__" in vars(made)
 
 
 def test_strict_types_accept_registered_classes_only():

@@ -4,10 +4,11 @@ import json
 import math
 import pickle
 from collections import Counter, OrderedDict, defaultdict, deque
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from uuid import UUID
 
+import pydantic
 import pytest
 from codec_samples import SAMPLES, Frozen, Outer, Pair, Point, Word, calls, same
 from hypothesis import HealthCheck, given, settings
@@ -205,6 +206,25 @@ def test_a_restored_value_shares_nothing_with_the_saved_one():
     first = codec.unpack(packed)
     first["items"].append(3)
     assert codec.unpack(packed) == {"items": [1]}
+
+
+class Meeting(pydantic.BaseModel):
+    at: datetime
+    daily: time
+
+
+@pytest.mark.parametrize("offset", ["Z", "+02:00", "-03:30"])
+def test_a_time_that_pydantic_parsed_keeps_its_offset(offset):
+    """Its zones are of a class of their own, which is nothing but an offset."""
+    text = f'{{"at": "2026-01-01T10:00:00{offset}", "daily": "10:00:00{offset}"}}'
+    met = Meeting.model_validate_json(text)
+    found = codec.unpack(codec.pack(met))
+    assert found == met
+    for parsed, restored in [(met.at, found.at), (met.daily, found.daily)]:
+        assert type(parsed.tzinfo) is not timezone
+        assert type(restored.tzinfo) is timezone
+        assert restored.utcoffset() == parsed.utcoffset()
+    assert codec.pack(found) == codec.pack(met)
 
 
 def test_dropped_is_one_object_even_after_pickling():

@@ -2,11 +2,13 @@
 behind; and what had expired does not come back.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lastgood import BlockingClient, CheckpointExpiredError, CheckpointNotFoundError
+from lastgood.backends.files import FilesBackend
 from lastgood.backends.sqlite import SqliteBackend
 
 SECOND = 10**9
@@ -33,13 +35,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return one
 
 
+Opened = Callable[[], BlockingClient]
+STORES = {"sqlite": SqliteBackend, "files": FilesBackend}
+
+
+@pytest.fixture(params=STORES.values(), ids=STORES)
+def open_store(request: pytest.FixtureRequest, place: Path, clock: Clock) -> Opened:
+    return lambda: BlockingClient.on(request.param(place / "store", clock=clock))
+
+
 @pytest.fixture
-def client(place: Path, clock: Clock) -> BlockingClient:
-    return open_store(place, clock)
-
-
-def open_store(place: Path, clock: Clock) -> BlockingClient:
-    return BlockingClient.on(SqliteBackend(place / "store.db", clock=clock))
+def client(open_store: Opened) -> BlockingClient:
+    return open_store()
 
 
 def save(client: BlockingClient, number: int, **options: object) -> str:
@@ -48,14 +55,14 @@ def save(client: BlockingClient, number: int, **options: object) -> str:
 
 @pytest.mark.parametrize("jump", JUMPS.values(), ids=JUMPS)
 def test_order_and_head_do_not_follow_the_clock(
-    jump: int, client: BlockingClient, clock: Clock, place: Path
+    jump: int, client: BlockingClient, clock: Clock, open_store: Opened
 ) -> None:
     ids = []
     for number in range(12):
         clock.now += SECOND + (jump if number % 4 == 2 else 0) - (jump if number % 4 == 3 else 0)
         ids.append(save(client, number))
         assert client.latest(agent_id="solo", session_id="t").checkpoint_id == ids[-1]
-    for reader in (client, open_store(place, clock)):
+    for reader in (client, open_store()):
         assert [c.checkpoint_id for c in reader.timeline("solo", "t")] == ids[::-1]
         assert [header.seq for header in reader.log("t")] == list(range(12, 0, -1))
         assert [header.parent_id for header in reader.log("t")] == [*ids[-2::-1], None]
@@ -107,7 +114,7 @@ def test_a_ttl_counts_from_the_newest_time_in_the_file(
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same thread", "another thread"])
 def test_what_had_expired_does_not_come_back(
-    elsewhere: bool, client: BlockingClient, clock: Clock, place: Path
+    elsewhere: bool, client: BlockingClient, clock: Clock, open_store: Opened
 ) -> None:
     kept = save(client, 1)
     gone = save(client, 2, ttl_seconds=3600)
@@ -119,7 +126,7 @@ def test_what_had_expired_does_not_come_back(
     else:
         client.save("other", session_id="t", execution_state={"n": 0})
     clock.now = NOON
-    for reader in (client, open_store(place, clock)):
+    for reader in (client, open_store()):
         with pytest.raises(CheckpointNotFoundError):
             reader.restore(gone)
         assert reader.latest(agent_id="solo", session_id="t").checkpoint_id == kept

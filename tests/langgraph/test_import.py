@@ -29,6 +29,8 @@ from lastgood.adapters.langgraph.stock import StockSerde
 from lastgood.cli import main
 from lastgood.errors import SerializationError
 from tests.langgraph.states import Order
+from tests.langgraph.test_deltas import graph as with_deltas
+from tests.langgraph.test_deltas import talk
 
 
 class State(TypedDict, total=False):
@@ -145,6 +147,63 @@ def test_an_interrupted_import_is_begun_again(stock: Path, tmp_path: Path) -> No
     source.close()
 
 
+class TestWritesThatCameLater:
+    """A second import, after tasks have written to checkpoints that the first one brought."""
+
+    @pytest.fixture
+    def client(self, stock: Path, tmp_path: Path) -> Iterator[BlockingClient]:
+        with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+            imported(client, stock)
+            yield client
+
+    def test_are_brought_over(self, client: BlockingClient, stock: Path) -> None:
+        with SqliteSaver.from_conn_string(str(stock)) as theirs:
+            head = theirs.get_tuple(config("one"))
+            assert head is not None
+            theirs.put_writes(head.config, [("log", ["late"]), ("log", ["later"])], str(uuid4()))
+            theirs.put_writes(head.config, [("__error__", ValueError("no"))], str(uuid4()))
+            again = imported(client, stock)
+            assert (again.checkpoints, again.writes, again.differing) == (0, 3, 0)
+            assert contents(LastgoodSaver(client)) == contents(theirs)
+        assert imported(client, stock).writes == 0
+
+    def test_that_differ_are_left_and_counted(
+        self, client: BlockingClient, stock: Path, capsys: Any
+    ) -> None:
+        """Whose is newer cannot be told: the graph may have gone on here, or there."""
+        ours = LastgoodSaver(client)
+        with SqliteSaver.from_conn_string(str(stock)) as theirs:
+            head = theirs.get_tuple(config("one"))
+            assert head is not None
+            theirs.put_writes(head.config, [("__resume__", ["old"])], str(task := uuid4()))
+        ours.put_writes(head.config, [("__resume__", ["new"])], str(task))
+        again = imported(client, stock)
+        assert (again.checkpoints, again.writes, again.differing) == (0, 0, 1)
+        found = ours.get_tuple(config("one"))
+        assert found is not None
+        assert (str(task), "__resume__", ["new"]) in (found.pending_writes or [])
+        target = client.url.removeprefix("sqlite:///")
+        assert main(["import", "langgraph-sqlite", str(stock), "--store", target]) == 0
+        assert "1 write differs" in capsys.readouterr().out
+
+    def test_are_not_added_to_what_prune_left_of_a_delta_channel(self, tmp_path: Path) -> None:
+        """There they stand already, under other numbers."""
+        path, client = tmp_path / "stock.db", BlockingClient.memory()
+        with SqliteSaver.from_conn_string(str(path)) as theirs:
+            talk(with_deltas(theirs), 5, config("t"))
+            expected = with_deltas(theirs).get_state(config("t"))
+        imported(client, path)
+        LastgoodSaver(client).prune(["t"])
+        assert imported(client, path).writes == 0
+        found = with_deltas(LastgoodSaver(client)).get_state(expected.config)
+        assert found.values == expected.values
+
+
+def imported(client: BlockingClient, path: Path) -> Count:
+    with closing(SqliteSource(path, StockSerde())) as source:
+        return bring_over(client, source)
+
+
 def test_a_class_that_is_not_allowed_is_named(tmp_path: Path, capsys: Any) -> None:
     path, target = tmp_path / "stock.db", tmp_path / "ours.db"
 
@@ -257,7 +316,14 @@ def test_postgres_comes_over(database: str, tmp_path: Path, capsys: Any) -> None
         ours = LastgoodSaver.from_sqlite(target)
         assert contents(ours) == contents(theirs)
         assert main([*words, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out.splitlines()[-1])["checkpoints"] == 0
+        told = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (told["checkpoints"], told["writes"], told["differing"]) == (0, 0, 0)
+        head = theirs.get_tuple(config("one"))
+        assert head is not None
+        theirs.put_writes(head.config, [("log", ["late"])], str(uuid4()))
+        assert main(words) == 0
+        assert "1 write was added" in capsys.readouterr().out
+        assert contents(ours) == contents(theirs)
         results = []
         for saver in (theirs, ours):
             app = graph().compile(checkpointer=saver)

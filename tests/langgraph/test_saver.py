@@ -21,6 +21,7 @@ from lastgood import ThreadDeletedError
 from lastgood.adapters.langgraph import LastgoodSaver
 from lastgood.client import Client
 from lastgood.errors import SerializationError
+from lastgood.testing.harness import BackendHarness
 
 Config = dict[str, Any]
 
@@ -290,6 +291,17 @@ class TestValues:
         ]
         assert [type(each) for each in restored["odd"]] == [type(each) for each in values["odd"]]
 
+    def test_the_text_of_a_message_comes_back_as_text(self, saver: LastgoodSaver) -> None:
+        answer = AIMessage("hello").text
+        at, _ = put(saver, {"answer": answer, "all": [answer], "by": {answer: 1}})
+        saver.put_writes(at, [("answer", answer)], "task")
+        found = saver.get_tuple(at)
+        assert found is not None
+        values = found.checkpoint["channel_values"]
+        assert values == {"answer": "hello", "all": ["hello"], "by": {"hello": 1}}
+        assert found.pending_writes == [("task", "answer", "hello")]
+        assert type(values["answer"]) is type(found.pending_writes[0][2]) is str
+
     def test_a_value_that_cannot_be_kept_is_named(self, saver: LastgoodSaver) -> None:
         with pytest.raises(SerializationError, match=r"state\.call\[0\]"):
             put(saver, {"call": [print]})
@@ -314,6 +326,54 @@ class TestValues:
         found = saver.get_tuple(after)
         assert found is not None
         assert found.checkpoint["channel_values"] == more
+
+
+class TestHook:
+    """`before_save` sees channels with their values, of checkpoints and of writes."""
+
+    @pytest.fixture
+    def saver(self, harness: BackendHarness) -> LastgoodSaver:
+        return LastgoodSaver(Client.on(harness.backend(), before_save=self.redacted))
+
+    @staticmethod
+    def redacted(channels: dict[str, Any]) -> dict[str, Any]:
+        kept = {name: value for name, value in channels.items() if name != "drafts"}
+        return {**kept, "token": "***"} if "token" in channels else kept
+
+    def test_sees_what_is_put(self, saver: LastgoodSaver) -> None:
+        given = {"token": "secret", "log": ["x" * 9000], "drafts": ["secret"]}
+        first, made = put(saver, given)
+        assert given["token"] == "secret"
+        again = {**made, "id": str(uuid6(clock_seq=1)), "channel_values": {**given, "log": ["y"]}}
+        again["channel_versions"] = {**made["channel_versions"], "log": "2"}
+        second, _ = put(saver, {}, first, checkpoint=again, new={"log": "2"})
+        for at, log in [(first, given["log"]), (second, ["y"])]:
+            found = saver.get_tuple(at)
+            assert found is not None
+            assert found.checkpoint["channel_values"] == {"token": "***", "log": log}
+
+    def test_sees_every_write(self, saver: LastgoodSaver) -> None:
+        at, _ = put(saver, {"log": []})
+        writes = [("log", ["a"]), ("drafts", ["secret"]), ("token", "secret"), ("log", ["b"])]
+        saver.put_writes(at, writes, "task")
+        asyncio.run(saver.aput_writes(at, [("__error__", ValueError("no")), ("token", 1)], "two"))
+        found = saver.get_tuple(at)
+        assert found is not None
+        assert found.pending_writes is not None
+        assert sorted(found.pending_writes, key=repr) == [
+            ("task", "log", ["a"]),
+            ("task", "log", ["b"]),
+            ("task", "token", "***"),
+            ("two", "__error__", "ValueError('no')"),
+            ("two", "token", "***"),
+        ]
+
+    def test_that_returns_no_channels_is_told(self) -> None:
+        saver = LastgoodSaver.from_memory(before_save=lambda channels: None)
+        with pytest.raises(TypeError, match=r"before_save returned NoneType .* a, b"):
+            put(saver, {"a": 1, "b": 2})
+        with pytest.raises(TypeError, match="before_save returned NoneType"):
+            saver.put_writes(config(id="x"), [("a", 1)], "task")
 
 
 class TestAllowlist:

@@ -18,6 +18,10 @@ class Count(NamedTuple):
     checkpoints: int = 0
     skipped: int = 0
     """Checkpoints that were there already, or over their time."""
+    writes: int = 0
+    """Writes that were added to checkpoints which were there already."""
+    differing: int = 0
+    """Writes of those that are others here, and were left as they are."""
     of: int = 0
     """How many checkpoints there are to be read."""
 

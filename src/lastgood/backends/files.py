@@ -71,7 +71,9 @@ class FilesBackend(Backend, forking.Forkable):
         self.url = f"files:{self.directory}"
         self.durability: Durability = durability
         self.failpoint: Callable[[str], None] = _no_failpoint
-        self.store = FileStore(Path(self.directory), strict=durability == "strict")
+        # The store stays where it is when the working directory changes.
+        place = Path(self.directory).absolute()
+        self.store = FileStore(place, strict=durability == "strict")
         self._clock = clock
         self._turn = Turnstile()
         forking.watch(self)
@@ -107,6 +109,8 @@ class FilesBackend(Backend, forking.Forkable):
     def _locked(self, place: Path, intent: Intent) -> Writes:
         rows = self._writer(place)
         writes = decided(rows, intent)
+        if changes(writes):
+            self.store.note_time(rows.clock)
         if not _concerns_others(writes, intent):
             return rows.write(writes)
         return self.store.under_lock(lambda: self._alone(place, intent))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from lastgood.ids import show_id
 
 THREAD, LOCK, STORE, THREADS = "thread.json", ".lock", "lastgood.json", "threads"
+CLOCK = "clock.json"
 PREPARED = ".tmp"
 """What a file is called behind its name, as long as it is not in its place."""
 

@@ -1,6 +1,7 @@
 """A directory of plain files: where what is, read as it stands at one moment.
 
     lastgood.json                       what this directory is; how many threads it ever had
+    clock.json                          the newest time of any change, see `files_clock`
     threads/TENANT/THREAD/thread.json   a thread, see `files_thread`
     threads/TENANT/THREAD/SEQ-ID.json   a checkpoint, see `files_checkpoint`
 
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lastgood.backends import files_checkpoint, files_disk, files_items
 from lastgood.backends.files_checkpoint import Opened
+from lastgood.backends.files_clock import StoreClock
 from lastgood.backends.files_names import LOCK, STORE, THREAD, THREADS, directory_of, place_of
 from lastgood.backends.files_recent import Recent, Signature, missing, signature_of
 from lastgood.backends.files_rows import Columns
@@ -56,6 +58,7 @@ class FileStore:
     def __init__(self, root: Path, *, strict: bool) -> None:
         self.root = root
         self.disk = files_disk.Disk(strict=strict)
+        self.clock = StoreClock(root, self.disk)
         self._snapshots: dict[Path, Snapshot] = {}
         self._rows: Recent[Columns] = Recent(ROWS)
         self._files: Recent[Opened] = Recent(PAGES)
@@ -242,6 +245,11 @@ class FileStore:
         document = {"lastgood": "files", "format": FORMAT, **told._asdict(), "seal": _seal(told)}
         self.disk.put(self.root / STORE, f"{text.lines(document)}\n".encode())
         self.disk.sync(self.root)
+
+    def note_time(self, now: int) -> None:
+        """Keep the newest time of any change, to a second. The lock of the store must be free."""
+        if self.clock.is_behind(now):
+            self.under_lock(lambda: self.clock.note(now))
 
     def under_lock(self, work: Callable[[], T]) -> T:
         """Work while no other thread is opened, and no id is chosen elsewhere."""

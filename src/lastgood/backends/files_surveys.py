@@ -148,6 +148,10 @@ def checkup(tables: FileTables) -> Iterator[Problem]:
         tables.store.about()
     except LastgoodError as error:
         yield Problem("file", "store", error.message)
+    try:
+        tables.store.clock.check()
+    except CheckpointIntegrityError as error:
+        yield Problem("file", "store", error.message, repairable=True)
     yield from map(_unreadable, tables.load_everything())
     for key, snapshot in tables.snapshots.items():
         deleted = snapshot.thread is not None and snapshot.thread[_STATE] == DELETED

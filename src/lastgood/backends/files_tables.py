@@ -79,7 +79,7 @@ class FileTables(MemoryTables):
     """Lookups in the threads that were asked for."""
 
     def __init__(self, store: FileStore, clock: int) -> None:
-        super().__init__(Shelves(), clock)
+        super().__init__(Shelves(newest=store.clock.newest()), clock)
         self.store = store
         self.snapshots: dict[int, Snapshot] = {}
         """The threads on the shelves, by key."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,8 @@ def _as_json(count: Count) -> dict[str, int]:
         "threads": count.threads,
         "checkpoints": count.checkpoints,
         "skipped": count.skipped,
+        "writes": count.writes,
+        "differing": count.differing,
     }
 
 
@@ -147,7 +150,22 @@ def _print(count: Count, options: Namespace) -> None:
     what = f"{counted(count.checkpoints, 'checkpoint')} of {counted(count.threads, 'thread')}"
     beside = f"; {count.skipped:,} were there already or are over their time"
     terminal.line(f"Brought over {what}{beside if count.skipped else ''}.")
+    for line in _about_writes(count):
+        terminal.line(line)
     terminal.line(clean(f"Look at them: {again(options, 'threads')}"), "dim")
+
+
+def _about_writes(count: Count) -> Iterator[str]:
+    """What became of writes to checkpoints that were there already."""
+    if count.writes:
+        verb = "was" if count.writes == 1 else "were"
+        yield f"{counted(count.writes, 'write')} {verb} added to checkpoints that were there."
+    if count.differing:
+        verb = "differs" if count.differing == 1 else "differ"
+        yield (
+            f"{counted(count.differing, 'write')} {verb} from what is there, which was left as it "
+            "is. To take over all of a thread, delete it here and import again."
+        )
 
 
 def _options(parser: ArgumentParser) -> None:
@@ -171,7 +189,8 @@ IMPORT = Command(
     help="bring data over from another library",
     description="Bring checkpoints over from LangGraph's SQLite or PostgreSQL saver, or from "
     "checkpnt: with ids, parents, namespaces, writes and metadata. The source is only read. What "
-    "is there already is left out, so an import that was interrupted can be begun again.",
+    "is there already is left out, so an import that was interrupted can be begun again; writes "
+    "that a checkpoint got since then are added.",
     options=_options,
     run=run,
     epilog="""\
@@ -183,6 +202,7 @@ examples:
   lastgood import langgraph-postgres postgresql://localhost/app --allow shop.models:Order
   lastgood import checkpnt checkpnt_local.db --json
 
-with --json: {"threads", "checkpoints", "skipped"}, with --dry-run also {"bytes_before",
+with --json: {"threads", "checkpoints", "skipped", "writes" (added to checkpoints that were there),
+"differing" (writes that are others there, and were left)}, with --dry-run also {"bytes_before",
 "bytes_after"}""",
 )

@@ -1,8 +1,9 @@
 """Kinds without parts: numbers, times, identifiers, paths of the standard library.
 
 Owns how each becomes a simple body and comes back. Must not know bytes, classes of users or
-the registry. Invariant: `make(take(value))` equals `value` and has its exact type, and `make`
-raises `Unresolved` when the body is sound but this machine cannot hold such a value.
+the registry. Invariant: `make(take(value))` equals `value` and has its exact type (a time zone of
+pydantic comes back as a `timezone`), and `make` raises `Unresolved` when the body is sound but this
+machine cannot hold such a value.
 """
 
 from __future__ import annotations
@@ -47,10 +48,18 @@ def _make_int(body: str) -> int:
 
 def _take_aware(value: Any) -> object:
     """Text alone for the two common cases, naive and UTC; else text, fold and zone."""
-    zone = value.tzinfo
+    zone = _known_zone(value.tzinfo)
     if not value.fold and (zone is None or zone is UTC):
         return value.isoformat()
     return [value.replace(tzinfo=None, fold=0).isoformat(), value.fold, zone]
+
+
+def _known_zone(zone: tzinfo | None) -> tzinfo | None:
+    """A zone as the standard library has it: pydantic's own class is an offset, and no more."""
+    cls = type(zone)
+    if cls.__name__ == "TzInfo" and cls.__module__.partition(".")[0] == "pydantic_core":
+        return timezone(zone.utcoffset(None))  # type: ignore[union-attr, arg-type]
+    return zone
 
 
 def _maker(cls: type[datetime | time]) -> Callable[[Any], object]:

@@ -69,7 +69,8 @@ class StatePlan:
     """A dataclass or attrs class: everything in the object's `__dict__` and its slots.
 
     That is more than the declared fields: an attribute set in `__post_init__` must come back,
-    because `__post_init__` does not run again. Only values of `cached_property` are left out.
+    because `__post_init__` does not run again. Left out are values of `cached_property`, and the
+    note that typing leaves on the object of `Box[int](1)`.
     """
 
     whole = False
@@ -81,15 +82,15 @@ class StatePlan:
         self._head = shared_head([label])
         self._slots = dict(slots_of(cls))
         self._has_dict = cls.__dictoffset__ != 0
-        self._cached = cached_names(cls)
+        self._left_out = cached_names(cls) | _noted_names(cls)
         self._defaults = _defaults(cls)
         self._probe = _probe(self._defaults)
-        self._bare = self._has_dict and not self._slots and not self._cached
+        self._bare = self._has_dict and not self._slots and not self._left_out
 
     def take(self, value: Any) -> Taken:
         if self._bare:
             return self._head, value.__dict__
-        state = {name: item for name, item in self._state(value) if name not in self._cached}
+        state = {name: item for name, item in self._state(value) if name not in self._left_out}
         return self._head, state
 
     def _state(self, value: Any) -> Iterator[tuple[str, object]]:
@@ -328,6 +329,12 @@ def cached_names(cls: type) -> frozenset[str]:
     return frozenset(
         name for items in found for name, item in items if type(item) is functools.cached_property
     )
+
+
+def _noted_names(cls: type) -> frozenset[str]:
+    """What `typing` sets on objects that are made through a class with parameters."""
+    generic = attribute(cls, "__class_getitem__") is not None
+    return frozenset({"__orig_class__"} if generic else ())
 
 
 def _silenced(cls: type) -> type:

@@ -231,6 +231,8 @@ async def a_choice_of_threads(store: Store) -> None:
     assert (await copied(client, target, since=later - timedelta(days=2))).threads == 2
     with pytest.raises(CheckpointNotFoundError, match="'x'"):
         await copied(client, target, session_ids=["s", "x"])
+    with pytest.raises(CheckpointNotFoundError, match="'rs'"):
+        await copied(client, target, session_ids="rs")
     with pytest.raises(TypeError, match="copy_to"):
         await copied(client, "sqlite:///x.db")  # type: ignore[arg-type]
 

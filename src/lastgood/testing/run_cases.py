@@ -127,13 +127,18 @@ async def finishing_a_run(store: Store) -> None:
 
 @case()
 async def a_run_outside_of_its_block(store: Store) -> None:
-    """RunStateError before, after, and on a second entry."""
+    """RunStateError before, after, and on a second entry; there is no state before either."""
     client = store.client()
     run = client.run("s", initial={"l": []})
     with pytest.raises(RunStateError):
         await run.save({})
+    with pytest.raises(RunStateError, match="not open"):
+        run.state["l"].append(1)
+    with pytest.raises(RunStateError, match="not open"):
+        run.state = {"l": [1]}
     async with run:
         await run.append("l", 1)
+    assert run.state == {"l": [1]}
     for call in (lambda: run.save({}), lambda: run.append("l", 1), run.finish):
         with pytest.raises(RunStateError):
             await call()

@@ -7,7 +7,7 @@ day, out of sight, and taken over when it begins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,14 @@ from langgraph.checkpoint.base import Checkpoint
 
 from lastgood.adapters.graph_names import WRITES, Spot, run_place
 from lastgood.adapters.langgraph.memory import Entry, Memory
-from lastgood.adapters.langgraph.shapes import FRAMEWORK, Context, step_name, unchanged
+from lastgood.adapters.langgraph.shapes import (
+    FRAMEWORK,
+    Context,
+    NewWrite,
+    step_name,
+    unchanged,
+    write_draft,
+)
 from lastgood.alias_rules import Known, SaveAs
 from lastgood.backend import ItemListing
 from lastgood.codec import Dropped
@@ -108,7 +115,7 @@ class Putting:
         if known is None and spot.namespace:
             id, base = self._around(spot)
         encoder = self._core.codec.encoder()
-        values = checkpoint["channel_values"]
+        values = self._hooked(checkpoint["channel_values"])
         tree = base.tree if base else None
         if spot.namespace and isinstance(tree, Fields):
             tree = crossed(tree, starts="__start__" in values)
@@ -116,6 +123,31 @@ class Putting:
         if isinstance(made, Dropped):
             raise SerializationError("the channel values cannot be stored.", path="state")
         return self._core.captured(made, encoder, id, base)
+
+    def _hooked(self, channels: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the user's hook makes of the values of some channels."""
+        hook = self._core.options.before_save
+        if hook is None:
+            return channels
+        kept = hook(dict(channels))
+        if not isinstance(kept, Mapping):
+            raise TypeError(
+                f"before_save returned {type(kept).__name__} for the channels "
+                f"{', '.join(channels)}. Let it return a dict of channels and their values."
+            )
+        return dict(kept)
+
+    def write_drafts(
+        self, spot: Spot, id: str, writes: Iterable[NewWrite]
+    ) -> tuple[ItemDraft, ...]:
+        """Encode writes, after the user's hook has had each as a channel with its value."""
+        kept = ((write, self._hooked({write.channel: write.value})) for write in writes)
+        drafts = (
+            write_draft(self._core.codec, spot, id, write._replace(value=values[write.channel]))
+            for write, values in kept
+            if write.channel in values
+        )
+        return tuple(draft for draft in drafts if draft is not None)
 
     def _around(self, spot: Spot) -> tuple[bytes, Stored | None]:
         """What a subgraph begins with is mostly a copy of the state of the graph around it."""

@@ -138,34 +138,38 @@ def step_name(metadata: Mapping[str, Any], seen: Mapping[str, Any], before: Any)
 # writes
 
 
-def write_drafts(
-    codec: Codec, spot: Spot, id: str, writes: Iterable[tuple[str, Any]], task: str, path: str
-) -> tuple[ItemDraft, ...]:
-    """Writes of a task on their way: of ordinary ones the first stays, of special ones the last."""
-    drafts = (
-        write_draft(codec, spot, id, task, path, WRITES_IDX_MAP.get(name, number), name, value)
-        for number, (name, value) in enumerate(writes)
-    )
-    return tuple(draft for draft in drafts if draft is not None)
+class NewWrite(NamedTuple):
+    """A write of a task on its way."""
+
+    task: str
+    path: str
+    number: int
+    channel: str
+    value: Any
 
 
-def write_draft(
-    codec: Codec,
-    spot: Spot,
-    id: str,
-    task: str,
-    path: str,
-    number: int,
-    channel: str,
-    value: Any,
-) -> ItemDraft | None:
-    """One write on its way, None if it may be left out and cannot be kept.
+def new_writes(writes: Iterable[tuple[str, Any]], task: str, path: str) -> list[NewWrite]:
+    """The writes of a task. Of an error its text is kept, as by LangGraph's own savers."""
+    return [
+        NewWrite(
+            task,
+            path,
+            WRITES_IDX_MAP.get(channel, number),
+            channel,
+            repr(value) if isinstance(value, BaseException) else value,
+        )
+        for number, (channel, value) in enumerate(writes)
+    ]
 
-    Of an error its text is kept, as by LangGraph's own savers.
+
+def write_draft(codec: Codec, spot: Spot, id: str, write: NewWrite) -> ItemDraft | None:
+    """A write, encoded: of ordinary ones the first stays, of special ones the last.
+
+    None if it cannot be kept and may be left out.
     """
-    kept = repr(value) if isinstance(value, BaseException) else value
+    task, path, number, channel, value = write
     try:
-        data = codec.pack_parts((channel, task, path, kept), f"writes.{channel}")
+        data = codec.pack_parts((channel, task, path, value), f"writes.{channel}")
     except SerializationError:
         if codec.on_unserializable == "raise":
             raise

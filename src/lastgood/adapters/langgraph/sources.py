@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lastgood.adapters.graph_names import Spot
+from lastgood.adapters.langgraph.shapes import NewWrite
 from lastgood.adapters.langgraph.stock import StockSerde
 from lastgood.errors import BackendConnectionError, CheckpointNotFoundError
 
-
-class ForeignWrite(NamedTuple):
-    """A write of a task."""
-
-    task: str
-    path: str
-    number: int
-    channel: str
-    value: Any
+Written = tuple[str, str, str, int]
+"""Namespace and id of a checkpoint, task and number of a write."""
 
 
 class Foreign(NamedTuple):
@@ -32,7 +26,7 @@ class Foreign(NamedTuple):
     parent: str | None
     checkpoint: Mapping[str, Any]
     metadata: Mapping[str, Any]
-    writes: list[ForeignWrite]
+    writes: list[NewWrite]
 
 
 class Source(ABC):
@@ -54,19 +48,23 @@ class Source(ABC):
         """One of them."""
 
     @abstractmethod
+    def writes(self, spot: Spot, id: str) -> list[NewWrite]:
+        """The writes of a checkpoint."""
+
+    @abstractmethod
+    def written(self, thread: str) -> list[Written]:
+        """Which writes there are in a thread."""
+
+    @abstractmethod
     def size(self) -> int:
         """Bytes that it takes."""
 
     @abstractmethod
     def close(self) -> None: ...
 
-    def every(self, thread: str, left_out: set[tuple[str, str]]) -> Iterator[Foreign | None]:
-        """The checkpoints of a thread, oldest first; None in the place of those to leave out."""
-        for namespace, id in self.ids(thread):
-            if (namespace, id) in left_out:
-                yield None
-            else:
-                yield self.checkpoint(Spot(thread, namespace), id)
+
+_ONE = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
+_ONE_IN_POSTGRES = _ONE.replace("?", "%s")
 
 
 class SqliteSource(Source):
@@ -108,24 +106,30 @@ class SqliteSource(Source):
         )
 
     def checkpoint(self, spot: Spot, id: str) -> Foreign:
-        place = (spot.thread, spot.namespace, id)
-        where = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
         ((parent, kind, data, metadata),) = self._rows(
-            f"SELECT parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints {where}",
-            *place,
+            f"SELECT parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints {_ONE}",
+            *(spot.thread, spot.namespace, id),
         )
-        writes = self._rows(
-            f"SELECT task_id, {self._path_column}, idx, channel, type, value FROM writes {where}",
-            *place,
-        )
-        at = (spot.thread, id)
         return Foreign(
             spot,
             id,
             parent,
-            self.serde.load(kind, data, at),
+            self.serde.load(kind, data, (spot.thread, id)),
             json.loads(metadata) if metadata else {},
-            [_write(self.serde, row, (*at, "writes")) for row in writes],
+            self.writes(spot, id),
+        )
+
+    def writes(self, spot: Spot, id: str) -> list[NewWrite]:
+        rows = self._rows(
+            f"SELECT task_id, {self._path_column}, idx, channel, type, value FROM writes {_ONE}",
+            *(spot.thread, spot.namespace, id),
+        )
+        return [_write(self.serde, row, (spot.thread, id, "writes")) for row in rows]
+
+    def written(self, thread: str) -> list[Written]:
+        return self._rows(
+            "SELECT checkpoint_ns, checkpoint_id, task_id, idx FROM writes WHERE thread_id = ?",
+            thread,
         )
 
     def size(self) -> int:
@@ -136,10 +140,10 @@ class SqliteSource(Source):
         self._file.close()
 
 
-def _write(serde: StockSerde, row: Any, at: tuple[object, ...]) -> ForeignWrite:
+def _write(serde: StockSerde, row: Any, at: tuple[object, ...]) -> NewWrite:
     task, path, number, channel, kind, value = row
     data = bytes(value) if value is not None else None
-    return ForeignWrite(task, path or "", number, channel, serde.load(kind, data, (*at, channel)))
+    return NewWrite(task, path or "", number, channel, serde.load(kind, data, (*at, channel)))
 
 
 class PostgresSource(Source):
@@ -187,16 +191,10 @@ class PostgresSource(Source):
         )
 
     def checkpoint(self, spot: Spot, id: str) -> Foreign:
-        place = (spot.thread, spot.namespace, id)
-        where = "thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s"
         ((parent, stored, metadata),) = self._rows(
-            f"SELECT parent_checkpoint_id, checkpoint, metadata FROM checkpoints WHERE {where}",
-            *place,
-        )
-        writes = self._rows(
-            "SELECT task_id, task_path, idx, channel, type, blob FROM checkpoint_writes"
-            f" WHERE {where}",
-            *place,
+            "SELECT parent_checkpoint_id, checkpoint, metadata FROM checkpoints"
+            f" {_ONE_IN_POSTGRES}",
+            *(spot.thread, spot.namespace, id),
         )
         at = (spot.thread, id)
         values = {**(stored.get("channel_values") or {}), **self._blobs(spot, stored, at)}
@@ -206,7 +204,22 @@ class PostgresSource(Source):
             parent,
             {**stored, "channel_values": values},
             metadata or {},
-            [_write(self.serde, row, (*at, "writes")) for row in writes],
+            self.writes(spot, id),
+        )
+
+    def writes(self, spot: Spot, id: str) -> list[NewWrite]:
+        rows = self._rows(
+            "SELECT task_id, task_path, idx, channel, type, blob FROM checkpoint_writes"
+            f" {_ONE_IN_POSTGRES}",
+            *(spot.thread, spot.namespace, id),
+        )
+        return [_write(self.serde, row, (spot.thread, id, "writes")) for row in rows]
+
+    def written(self, thread: str) -> list[Written]:
+        return self._rows(
+            "SELECT checkpoint_ns, checkpoint_id, task_id, idx FROM checkpoint_writes"
+            " WHERE thread_id = %s",
+            thread,
         )
 
     def _blobs(self, spot: Spot, stored: Any, at: tuple[object, ...]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from langchain_core import documents, messages
+from langchain_core.messages.base import TextAccessor
 from langgraph import types
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.store.base import GetOp, Item
@@ -54,6 +55,8 @@ def _sent(stored: Any) -> types.Send:
 
 _ITEM = ("value", "key", "namespace", "created_at", "updated_at")
 _CUSTOM: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]] = {
+    # What `message.text` gives. LangGraph's own savers give the text back, too.
+    "lc.Text": (TextAccessor, str, str),
     "lg.Send": (types.Send, _send, _sent),
     "lg.Item": (
         Item,
