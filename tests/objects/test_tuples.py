@@ -10,7 +10,7 @@ import attrs
 import msgspec
 import pytest
 
-from lastgood import Checkpointable, CheckpointManager
+from lastgood import Checkpointable, CheckpointManager, register_migration
 
 
 class Agent(Checkpointable):
@@ -94,3 +94,31 @@ class TestWhatLeadsBackToItself:
             agent.tree = None
             raise RuntimeError
         assert parent(first_kid(agent.tree)) is agent.tree
+
+
+class Kid(Checkpointable):
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+
+class Parent(Checkpointable):
+    version = "1.0"
+
+    def __init__(self, number: int = 0) -> None:
+        self.kids: list[Any] = [Kid(number)]
+
+    def _checkpoint_version(self) -> str:
+        return self.version
+
+
+def test_tuples_that_a_migration_makes_are_not_taken_for_ones_that_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager = CheckpointManager()
+    manager.save("k", Agent([(number, Parent(number)) for number in range(50)]))
+    monkeypatch.setattr(Parent, "version", "2.0")
+    register_migration(
+        "Parent", from_version="1.0", fn=lambda s: {**s, "kids": [("kid", k) for k in s["kids"]]}
+    )
+    for number, parent in manager.load("k", Agent()).tree:
+        assert [(word, kid.number) for word, kid in parent.kids] == [("kid", number)]

@@ -117,7 +117,7 @@ class _Binder:
         self.pairs: list[tuple[State, Stateful]] = []
         self.objects: dict[int, Stateful] = {}
         self.taken = set(map(id, [*roots, *marked]))
-        self.seen: dict[int, Any] = {}
+        self.seen: dict[int, tuple[Any, Any]] = {}
         self.new: set[int] = set()
 
     def bind(self, state: State, value: Stateful) -> None:
@@ -152,12 +152,13 @@ class _Binder:
         return value
 
     def _parts(self, value: Any, current: Any) -> Any:
+        # Both are kept: an id means a value only as long as that is there.
         if id(value) not in self.seen:
             if not isinstance(value, tuple):
-                self.seen[id(value)] = value
+                self.seen[id(value)] = value, value
             made = refilled(value, lambda part, step: self.value(part, _part(current, step)))
-            self.seen.setdefault(id(value), made)
-        return self.seen[id(value)]
+            self.seen.setdefault(id(value), (value, made))
+        return self.seen[id(value)][1]
 
     def _object(self, state: State, current: object) -> Stateful:
         known = self.objects.get(id(state))
