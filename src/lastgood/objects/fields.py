@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lastgood.codec import blank_record, cached_names, slots_of
 from lastgood.errors import SchemaMigrationError
-from lastgood.objects.states import State, is_word
+from lastgood.objects.states import CLASS, VERSION, State, is_word
 
 F = TypeVar("F", bound=Callable[..., object])
 _EXTRA = "__pydantic_extra__"
@@ -163,6 +163,11 @@ def captured(value: Stateful) -> State:
     """The fields of an object as they are now, not copied."""
     held = attributes(value)
     return {name: held[name] if name in held else _named(value, name) for name in scope(value)}
+
+
+def signed(value: Stateful, fields: State) -> State:
+    """Fields with the version and the class of their object behind them."""
+    return {**fields, VERSION: version_of(value), CLASS: type(value).__name__}
 
 
 def _named(value: Stateful, name: str) -> object:

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from lastgood.codec import is_record
-from lastgood.objects.fields import Stateful, captured, held_by, overrides
-from lastgood.objects.states import CLASS, is_reserved
+from lastgood.objects.fields import Stateful, captured, held_by, overrides, signed
+from lastgood.objects.states import CLASS, State, is_reserved
 
 ATOMS = frozenset(
     {
@@ -189,6 +189,11 @@ class Survey(NamedTuple):
 
     objects: list[Stateful]
     shared: list[Any]
+    states: dict[int, State]
+    """By the id of each object that was looked into: what its fields held, not copied.
+
+    They are asked for once. A property may give another value each time, and what was found out
+    about one value must not be said of the next."""
 
 
 def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
@@ -196,9 +201,9 @@ def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
 
     An object whose class brings its own `state_dict` is not looked into, unless it is `own`.
     """
-    found = Survey([], [])
+    found = Survey([], [], {})
     shared: dict[int, object] = {}
-    for level in levels(roots, partial(_inside_objects, own)):
+    for level in levels(roots, partial(_inside_objects, found.states, own)):
         shared.update((id(value), value) for value in level.again if not is_settled(value))
         found.objects.extend(_objects_in(level))
     found.shared.extend(shared.values())
@@ -211,9 +216,9 @@ def _objects_in(level: Level) -> list[Stateful]:
     return [value for value in level.fresh if isinstance(value, Stateful)]
 
 
-def reserved_below(roots: Iterable[object], own: Stateful | None = None) -> list[dict[Any, Any]]:
-    """The dicts of users that could be taken for an object, wherever `survey` looks."""
-    seen = levels(roots, partial(_inside_objects, own))
+def reserved_below(roots: Iterable[object], found: Survey) -> list[dict[Any, Any]]:
+    """The dicts of users that could be taken for an object, wherever a survey has looked."""
+    seen = levels(roots, partial(_inside_states_of, found.states))
     return [value for level in seen for value in reserved_in(level)]
 
 
@@ -222,11 +227,17 @@ def reserved_in(level: Level) -> list[dict[Any, Any]]:
     return [value for value in level.fresh if type(value) is dict and CLASS in value]
 
 
-def _inside_objects(own: Stateful | None, level: Level) -> list[object]:
-    held = inside(level)
+def _inside_objects(states: dict[int, State], own: Stateful | None, level: Level) -> list[object]:
     for value in _objects_in(level):
         if value is own or not overrides(value, "state_dict"):
-            held.extend(captured(value).values())
+            states[id(value)] = signed(value, captured(value))
+    return _inside_states_of(states, level)
+
+
+def _inside_states_of(states: dict[int, State], level: Level) -> list[object]:
+    held = inside(level)
+    for value in _objects_in(level):
+        held.extend(states.get(id(value), {}).values())
     return held
 
 

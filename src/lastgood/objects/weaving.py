@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from lastgood.codec import register
 from lastgood.errors import SerializationError
 from lastgood.objects.culprits import culprit
-from lastgood.objects.fields import Stateful, captured, overrides, version_of
+from lastgood.objects.fields import Stateful, overrides
 from lastgood.objects.reshaping import reshaped
-from lastgood.objects.states import AGENTS, CLASS, OBJECT, SHARED, VERSION, State, escaped
+from lastgood.objects.states import AGENTS, OBJECT, SHARED, State, escaped
 from lastgood.objects.walking import (
     Level,
     Sort,
@@ -43,23 +43,18 @@ class Shared:
     number: int
 
 
-def signed(value: Stateful, fields: State) -> State:
-    """Fields with the version and the class of their object behind them."""
-    return {**fields, VERSION: version_of(value), CLASS: type(value).__name__}
-
-
 def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
     """The state of an object as plain dicts of its own: nothing in it is shared with the object."""
     found = survey([value], own=value)
-    reserved = reserved_below([value], own=value)
+    reserved = reserved_below([value], found)
     shells: dict[int, Any] = {id(each): {} for each in found.objects}
     inner = {id(each): dict.fromkeys(each) for each in reserved}
     known = {**shells, **{key: escaped(shell) for key, shell in inner.items()}}
     memo = dict(known)
     for each in found.objects:
-        own = each is value or not overrides(each, "state_dict")
-        fields = signed(each, captured(each)) if own else each.state_dict()
-        shells[id(each)].update(_copied(each, fields, memo, known) if own else fields)
+        fields = found.states.get(id(each))
+        made = _copied(each, fields, memo, known) if fields is not None else each.state_dict()
+        shells[id(each)].update(made)
     for number, each in enumerate(marked):
         shells[id(each)][OBJECT] = number
     for data in reserved:
@@ -99,16 +94,17 @@ def woven(root: Stateful, *, marked: bool = False) -> Woven:
         state = root.state_dict()
         found = survey([state])
         return Woven(_Weaver(found, [], marked).tree(None, state), found.objects)
-    state, found = signed(root, captured(root)), survey([root])
+    found = survey([root])
+    state = found.states[id(root)]
     if found.shared or len(found.objects) > 1:
-        state = _Weaver(found, reserved_below([root]), marked).tree(root, state)
+        state = _Weaver(found, reserved_below([root], found), marked).tree(root, state)
     return Woven(state, found.objects)
 
 
 def woven_together(roots: Sequence[Stateful], *, marked: bool = False) -> Woven:
     """The states of several objects as one tree, with what they share among them."""
     found = survey(roots)
-    weaver = _Weaver(found, reserved_below(roots), marked)
+    weaver = _Weaver(found, reserved_below(roots, found), marked)
     return Woven(weaver.tree(None, {AGENTS: list(roots)}), found.objects)
 
 
@@ -116,6 +112,7 @@ class _Weaver:
     """One graph on its way to becoming a tree."""
 
     def __init__(self, found: Survey, reserved: list[dict[Any, Any]], marked: bool) -> None:
+        self.states = found.states
         self.shared = found.shared
         self.numbers: dict[int, int] = {}
         self.special = frozenset(map(id, [*found.objects, *found.shared, *reserved]))
@@ -156,11 +153,11 @@ class _Weaver:
 
     def state(self, value: Stateful) -> State:
         """The state of an object."""
-        if overrides(value, "state_dict"):
+        state = self.states.get(id(value))
+        if state is None:
             made = dict(value.state_dict())
         else:
-            fields = {name: self.value(part) for name, part in captured(value).items()}
-            made = signed(value, fields)
+            made = {name: self.value(part) for name, part in state.items()}
         if id(value) in self.marks:
             made[OBJECT] = self.marks[id(value)]
         return made
