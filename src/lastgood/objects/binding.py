@@ -36,6 +36,7 @@ from lastgood.objects.states import (
     is_escaped,
     is_reserved,
     is_state,
+    unsign,
 )
 from lastgood.objects.walking import MAPPINGS, Sort, inside_states, reaches, reserved_in, sort_of
 
@@ -133,6 +134,8 @@ class _Binder:
                 continue
             self._check_class(state, value)
             migrated(state, value)
+            # What leads back to a state is found by this word; a class's own may be without.
+            state.setdefault(CLASS, type(value).__name__)
             current = attributes(value)
             for name, part in fields_in(state).items():
                 state[name] = self.value(part, current.get(name))
@@ -143,6 +146,8 @@ class _Binder:
 
     def value(self, value: Any, current: Any) -> Any:
         """What comes into a place, given what stands there now."""
+        if id(value) in self.objects:
+            return self.objects[id(value)]
         if is_state(value):
             return self._object(value, current)
         if is_escaped(value):
@@ -161,9 +166,6 @@ class _Binder:
         return self.seen[id(value)][1]
 
     def _object(self, state: State, current: object) -> Stateful:
-        known = self.objects.get(id(state))
-        if known is not None:
-            return known
         value = self._marked(state) or self._in_place(state, current)
         if value is None:
             value = blank(class_named(state[CLASS], near=self.pairs[0][1]))
@@ -211,6 +213,7 @@ class _Binder:
 
     def _write_one(self, state: State, value: Stateful) -> None:
         if self._loads_itself(value):
+            unsign(state)
             how = {} if self.strict is None else {"strict": self.strict}
             value.load_state_dict(state, **how)
             return

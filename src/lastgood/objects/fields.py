@@ -170,6 +170,18 @@ def signed(value: Stateful, fields: State) -> State:
     return {**fields, VERSION: version_of(value), CLASS: type(value).__name__}
 
 
+def given_by(value: Stateful) -> State:
+    """What the `state_dict` of an object's class gives, known for a state of that class."""
+    state, name = dict(value.state_dict()), type(value).__name__
+    words = state.keys() & {VERSION, CLASS}
+    if len(words) == 1:
+        raise TypeError(
+            f"{name}.state_dict() gave {words.pop()!r}, and names that begin with two underscores "
+            "are ours. Keep it under another one, or add to what super().state_dict() gives."
+        )
+    return state if words else {**state, VERSION: None, CLASS: name}
+
+
 def _named(value: Stateful, name: str) -> object:
     """A field that the class names and that is no plain attribute: a property, or a mistake."""
     try:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from lastgood.codec import is_record
-from lastgood.objects.fields import Stateful, captured, held_by, overrides, signed
+from lastgood.objects.fields import Stateful, captured, given_by, held_by, overrides, signed
 from lastgood.objects.states import CLASS, State, is_reserved
 
 ATOMS = frozenset(
@@ -190,20 +190,26 @@ class Survey(NamedTuple):
     objects: list[Stateful]
     shared: list[Any]
     states: dict[int, State]
-    """By the id of each object that was looked into: what its fields held, not copied.
+    """By the id of each object: its fields as they are, not copied.
 
     They are asked for once. A property may give another value each time, and what was found out
     about one value must not be said of the next."""
+    given: dict[int, State]
+    """The same for objects whose class brings its own `state_dict`: what that gave."""
+
+    def state(self, value: Stateful) -> State:
+        """The state of an object that was found."""
+        return self.states.get(id(value)) or self.given[id(value)]
 
 
 def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
     """Look through values and everything that they hold.
 
-    An object whose class brings its own `state_dict` is not looked into, unless it is `own`.
+    The `state_dict` that a class brings is called, unless the object is `own`, whose method asks.
     """
-    found = Survey([], [], {})
+    found = Survey([], [], {}, {})
     shared: dict[int, object] = {}
-    for level in levels(roots, partial(_inside_objects, found.states, own)):
+    for level in levels(roots, partial(_inside_objects, found, own)):
         shared.update((id(value), value) for value in level.again if not is_settled(value))
         found.objects.extend(_objects_in(level))
     found.shared.extend(shared.values())
@@ -217,8 +223,11 @@ def _objects_in(level: Level) -> list[Stateful]:
 
 
 def reserved_below(roots: Iterable[object], found: Survey) -> list[dict[Any, Any]]:
-    """The dicts of users that could be taken for an object, wherever a survey has looked."""
-    seen = levels(roots, partial(_inside_states_of, found.states))
+    """The dicts of users that could be taken for an object, wherever a survey has looked.
+
+    What a `state_dict` of the class itself gave is taken as a state, whatever is in it.
+    """
+    seen = levels(roots, partial(_inside_states_of, found))
     return [value for level in seen for value in reserved_in(level)]
 
 
@@ -227,17 +236,21 @@ def reserved_in(level: Level) -> list[dict[Any, Any]]:
     return [value for value in level.fresh if type(value) is dict and CLASS in value]
 
 
-def _inside_objects(states: dict[int, State], own: Stateful | None, level: Level) -> list[object]:
-    for value in _objects_in(level):
-        if value is own or not overrides(value, "state_dict"):
-            states[id(value)] = signed(value, captured(value))
-    return _inside_states_of(states, level)
-
-
-def _inside_states_of(states: dict[int, State], level: Level) -> list[object]:
+def _inside_objects(found: Survey, own: Stateful | None, level: Level) -> list[object]:
     held = inside(level)
     for value in _objects_in(level):
-        held.extend(states.get(id(value), {}).values())
+        if value is own or not overrides(value, "state_dict"):
+            state = found.states[id(value)] = signed(value, captured(value))
+        else:
+            state = found.given[id(value)] = given_by(value)
+        held.extend(state.values())
+    return held
+
+
+def _inside_states_of(found: Survey, level: Level) -> list[object]:
+    held = inside(level)
+    for value in _objects_in(level):
+        held.extend(found.states.get(id(value), {}).values())
     return held
 
 

@@ -52,9 +52,7 @@ def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
     known = {**shells, **{key: escaped(shell) for key, shell in inner.items()}}
     memo = dict(known)
     for each in found.objects:
-        fields = found.states.get(id(each))
-        made = _copied(each, fields, memo, known) if fields is not None else each.state_dict()
-        shells[id(each)].update(made)
+        shells[id(each)].update(_copied(each, found.state(each), memo, known))
     for number, each in enumerate(marked):
         shells[id(each)][OBJECT] = number
     for data in reserved:
@@ -93,7 +91,7 @@ def woven(root: Stateful, *, marked: bool = False) -> Woven:
     if overrides(root, "state_dict"):
         state = root.state_dict()
         found = survey([state])
-        return Woven(_Weaver(found, [], marked).tree(None, state), found.objects)
+        return Woven(_Weaver(found, [], marked).tree(root, state), found.objects)
     found = survey([root])
     state = found.states[id(root)]
     if found.shared or len(found.objects) > 1:
@@ -112,7 +110,7 @@ class _Weaver:
     """One graph on its way to becoming a tree."""
 
     def __init__(self, found: Survey, reserved: list[dict[Any, Any]], marked: bool) -> None:
-        self.states = found.states
+        self.found = found
         self.shared = found.shared
         self.numbers: dict[int, int] = {}
         self.special = frozenset(map(id, [*found.objects, *found.shared, *reserved]))
@@ -153,11 +151,7 @@ class _Weaver:
 
     def state(self, value: Stateful) -> State:
         """The state of an object."""
-        state = self.states.get(id(value))
-        if state is None:
-            made = dict(value.state_dict())
-        else:
-            made = {name: self.value(part) for name, part in state.items()}
+        made = {name: self.value(part) for name, part in self.found.state(value).items()}
         if id(value) in self.marks:
             made[OBJECT] = self.marks[id(value)]
         return made
