@@ -173,3 +173,107 @@ def test_a_state_that_it_gives_may_lead_back_to_the_object() -> None:
     assert found.inner.memory[0] is found
     found = through_a_store(Agent(holder)).memory
     assert found.inner.memory[0] is found
+
+
+class Child(Checkpointable):
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self._conn: Any = object()
+
+
+class Checked(Checkpointable):
+    """Looks at what it has loaded."""
+
+    def __init__(self) -> None:
+        self.child: Any = Child()
+        self.kids: list[Any] = [Child(), {"kid": Child()}]
+        self.level = 0
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        super().load_state_dict(state, strict=strict)
+        if self.level < 0:
+            raise ValueError("a bad level")
+
+
+class Stamped(Checked):
+    """Adds to what we give, and takes it away again."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "stamp": 1}
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        del state["stamp"]
+        super().load_state_dict(state, strict=strict)
+
+
+class Upgraded(Checkpointable):
+    """Adds to what we give, and lets us load it."""
+
+    def __init__(self) -> None:
+        self.child: Any = Child()
+        self.kids: list[Any] = [Child(), {"kid": Child()}]
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict()
+
+
+class Spelled(Upgraded):
+    """Asks the objects in it by itself."""
+
+    def state_dict(self) -> dict[str, Any]:
+        first, second = self.kids[0], self.kids[1]["kid"]
+        kids = [first.state_dict(), {"kid": second.state_dict()}]
+        return {"child": self.child.state_dict(), "kids": kids}
+
+
+def children(agent: Any) -> list[Any]:
+    return [agent.child, agent.kids[0], agent.kids[1]["kid"]]
+
+
+def test_a_load_that_its_own_method_ends_leaves_inner_objects_as_they_were() -> None:
+    manager, bad, target = CheckpointManager(), Checked(), Checked()
+    bad.level, bad.child.number, bad.kids = -1, 9, []
+    before, kids = vars(target).copy(), children(target)
+    for saved, into in ((bad, target), (Agent(bad), Agent(target))):
+        manager.save("k", saved)
+        with pytest.raises(ValueError, match="a bad level"):
+            manager.load("k", into)
+        assert vars(target) == before
+        assert children(target) == kids
+        assert target.child.number == 0
+
+
+@pytest.mark.parametrize("make", [Checked, Stamped, Upgraded, Spelled])
+@pytest.mark.parametrize("wrap", [lambda agent: agent, Agent], ids=["alone", "inside another"])
+def test_a_rollback_gives_the_objects_in_it_back_as_well(make: Any, wrap: Any) -> None:
+    manager, agent = CheckpointManager(), make()
+    kids, connections = children(agent), [kid._conn for kid in children(agent)]
+    with pytest.raises(RuntimeError), manager.rollback_context("k", wrap(agent)):  # noqa: PT012
+        agent.child.number = agent.kids[0].number = 5
+        agent.child, agent.kids = Child(7), [agent.kids[1], agent.kids[0]]
+        raise RuntimeError
+    assert children(agent) == kids
+    assert [(kid.number, kid._conn) for kid in kids] == [(0, each) for each in connections]
+
+
+@pytest.mark.parametrize("make", [Checked, Stamped, Upgraded])
+def test_a_clone_has_objects_of_its_own_that_are_made_like_those_in_it(make: Any) -> None:
+    agent = make()
+    agent.child = agent.kids[0] = Child(7)
+    agent.kids.append(Child(8))
+    cloned = agent.clone()
+    assert [child.number for child in children(cloned)] == [7, 7, 0]
+    assert cloned.child is cloned.kids[0]
+    assert hasattr(cloned.kids[2], "_conn")
+    assert not {*children(cloned)} & {*children(agent)}
+
+
+@pytest.mark.parametrize("make", [Agent, Checked, Stamped, Upgraded])
+def test_what_a_rollback_saves_does_not_differ_from_the_object(make: Any) -> None:
+    manager, agent = CheckpointManager(), make()
+    agent.other = [Child(), {"__class__": "C", "__version__": "1", "__object__": Child()}]
+    with manager.rollback_context("k", agent):
+        pass
+    assert manager.diff("k", agent=agent)["changed"] == {}
+    found = manager.load("k", make())
+    assert found.other[1].keys() == {"__class__", "__version__", "__object__"}

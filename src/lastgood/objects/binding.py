@@ -25,6 +25,7 @@ from lastgood.objects.fields import (
     version_of,
     write,
 )
+from lastgood.objects.marking import meant
 from lastgood.objects.reshaping import refilled
 from lastgood.objects.states import (
     CLASS,
@@ -38,7 +39,15 @@ from lastgood.objects.states import (
     is_state,
     unsign,
 )
-from lastgood.objects.walking import MAPPINGS, Sort, inside_states, reaches, reserved_in, sort_of
+from lastgood.objects.walking import (
+    MAPPINGS,
+    Sort,
+    inside_states,
+    objects_below,
+    reaches,
+    reserved_in,
+    sort_of,
+)
 
 Strict = bool | None
 """True: the fields must be the same; None: they become the same; False: those that the state lacks
@@ -50,15 +59,14 @@ def load(
     roots: Sequence[Stateful],
     *,
     strict: Strict = None,
-    marked: Sequence[Stateful] = (),
     own: Stateful | None = None,
 ) -> None:
     """Fill objects with states, which are used up.
 
-    `marked` are the objects that marks mean. One whose class brings its own `load_state_dict` is
-    filled by that, unless it is `own`, whose method this is.
+    One whose class brings its own `load_state_dict` is filled by that, unless it is `own`, whose
+    method this is.
     """
-    binder = _Binder(roots, strict, marked, own)
+    binder = _Binder(roots, strict, own)
     for state, root in zip(states, roots, strict=True):
         binder.bind(state, root)
     binder.prepare()
@@ -105,19 +113,12 @@ def _migrated_once(name: str, state: State, fn: Any) -> State:
 class _Binder:
     """Some states on their way into objects."""
 
-    def __init__(
-        self,
-        roots: Sequence[Stateful],
-        strict: Strict,
-        marked: Sequence[Stateful],
-        own: Stateful | None,
-    ) -> None:
+    def __init__(self, roots: Sequence[Stateful], strict: Strict, own: Stateful | None) -> None:
         self.strict = strict
-        self.marked = marked
         self.own = own
         self.pairs: list[tuple[State, Stateful]] = []
         self.objects: dict[int, Stateful] = {}
-        self.taken = set(map(id, [*roots, *marked]))
+        self.taken = set(map(id, [*roots, *meant()]))
         self.seen: dict[int, tuple[Any, Any]] = {}
         self.new: set[int] = set()
 
@@ -175,7 +176,7 @@ class _Binder:
 
     def _marked(self, state: State) -> Stateful | None:
         mark = state.get(OBJECT)
-        return self.marked[mark] if isinstance(mark, int) and self.marked else None
+        return meant()[mark] if isinstance(mark, int) and meant() else None
 
     def _in_place(self, state: State, current: object) -> Stateful | None:
         fits = isinstance(current, Stateful) and type(current).__name__ == state[CLASS]
@@ -201,22 +202,30 @@ class _Binder:
                 raise _unlike(type(value).__name__, missing, unknown)
 
     def write(self) -> None:
-        """Write everything; if that fails, put everything back."""
-        backups = [Backup.of(value) for _, value in self.pairs]
+        """Write everything; if that fails, put everything back.
+
+        What classes load themselves goes first: they may write to objects that have a state here.
+        """
+        own = [pair for pair in self.pairs if self._loads_itself(pair[1])]
+        plain = [pair for pair in self.pairs if not self._loads_itself(pair[1])]
+        loading = [*objects_below(value for _, value in own), *meant()] if own else []
+        backups = [Backup.of(value) for value in [*(value for _, value in plain), *loading]]
         try:
-            for state, value in self.pairs:
+            for state, value in own:
+                self._load_one(state, value)
+            for state, value in plain:
                 self._write_one(state, value)
         except BaseException:
             for backup in backups:
                 backup.put_back()
             raise
 
+    def _load_one(self, state: State, value: Stateful) -> None:
+        unsign(state)
+        how = {} if self.strict is None else {"strict": self.strict}
+        value.load_state_dict(state, **how)
+
     def _write_one(self, state: State, value: Stateful) -> None:
-        if self._loads_itself(value):
-            unsign(state)
-            how = {} if self.strict is None else {"strict": self.strict}
-            value.load_state_dict(state, **how)
-            return
         fields = fields_in(state)
         skipped = skipped_by(value)
         if self.strict is False:

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from lastgood.objects.binding import load
 from lastgood.objects.differences import Differences, differences
-from lastgood.objects.fields import Stateful, made_like, ours, overrides
+from lastgood.objects.fields import Stateful, made_like, ours
+from lastgood.objects.marking import marking, meaning
 from lastgood.objects.states import State
-from lastgood.objects.walking import survey
 from lastgood.objects.weaving import snapshot
 
 
@@ -59,12 +59,12 @@ class Checkpointable(Stateful):
         A class whose constructor needs no arguments is constructed; otherwise what is no state,
         such as locks and clients, is shared with the original.
         """
-        found = [self] if overrides(self, "state_dict") else survey([self]).objects
+        with marking(self) as found:
+            state = self.state_dict()
         copies = [made_like(each) for each in found]
-        made = copies[0]
-        state = snapshot(self, found) if len(found) > 1 else self.state_dict()
-        load([state], [made], marked=copies)
-        return made  # type: ignore[no-any-return]
+        with meaning(copies):
+            load([state], copies[:1])
+        return copies[0]  # type: ignore[no-any-return]
 
     def diff(self, other: Checkpointable | Mapping[str, Any]) -> Differences:
         """What turns this state into another one, given as an object or as its state.

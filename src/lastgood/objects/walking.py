@@ -25,7 +25,15 @@ from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from lastgood.codec import is_record
-from lastgood.objects.fields import Stateful, captured, given_by, held_by, overrides, signed
+from lastgood.objects.fields import (
+    Stateful,
+    attributes,
+    captured,
+    given_by,
+    held_by,
+    overrides,
+    signed,
+)
 from lastgood.objects.states import CLASS, State, is_reserved
 
 ATOMS = frozenset(
@@ -220,6 +228,18 @@ def _objects_in(level: Level) -> list[Stateful]:
     if not any(issubclass(cls, Stateful) for cls in level.kinds):
         return []
     return [value for value in level.fresh if isinstance(value, Stateful)]
+
+
+def objects_below(roots: Iterable[object]) -> list[Stateful]:
+    """Every object that some lead to, private attributes included; no code of theirs runs."""
+    return [value for level in levels(roots, _inside_attributes) for value in _objects_in(level)]
+
+
+def _inside_attributes(level: Level) -> list[object]:
+    held = inside(level)
+    for value in _objects_in(level):
+        held.extend(attributes(value).values())
+    return held
 
 
 def reserved_below(roots: Iterable[object], found: Survey) -> list[dict[Any, Any]]:

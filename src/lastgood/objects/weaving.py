@@ -13,14 +13,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from lastgood.codec import register
 from lastgood.errors import SerializationError
 from lastgood.objects.culprits import culprit
 from lastgood.objects.fields import Stateful, overrides
+from lastgood.objects.marking import mark
 from lastgood.objects.reshaping import reshaped
-from lastgood.objects.states import AGENTS, OBJECT, SHARED, State, escaped
+from lastgood.objects.states import AGENTS, SHARED, State, escaped
 from lastgood.objects.walking import (
     Level,
     Sort,
@@ -43,7 +44,7 @@ class Shared:
     number: int
 
 
-def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
+def snapshot(value: Stateful) -> State:
     """The state of an object as plain dicts of its own: nothing in it is shared with the object."""
     found = survey([value], own=value)
     reserved = reserved_below([value], found)
@@ -53,8 +54,7 @@ def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
     memo = dict(known)
     for each in found.objects:
         shells[id(each)].update(_copied(each, found.state(each), memo, known))
-    for number, each in enumerate(marked):
-        shells[id(each)][OBJECT] = number
+        mark(shells[id(each)], each)
     for data in reserved:
         inner[id(data)].update({key: copy.deepcopy(part, memo) for key, part in data.items()})
     return shells[id(value)]  # type: ignore[no-any-return]
@@ -74,49 +74,40 @@ def _copied(value: Stateful, fields: State, memo: dict[int, Any], known: dict[in
     return found
 
 
-class Woven(NamedTuple):
-    """A tree to be stored, and the objects that were found, the first ones first."""
-
-    state: State
-    objects: list[Stateful]
-
-
-def woven(root: Stateful, *, marked: bool = False) -> Woven:
+def woven(root: Stateful) -> State:
     """The state of an object as one tree to be stored.
 
-    Plain parts are taken as they stand: encode it before anybody changes the objects. With `marked`
-    the state of each inner object says which one it is. What a `state_dict` of the class itself
-    gives is taken as a state, whatever is in it.
+    Plain parts are taken as they stand: encode it before anybody changes the objects. What a
+    `state_dict` of the class itself gives is taken as a state, whatever is in it.
     """
     if overrides(root, "state_dict"):
         state = root.state_dict()
-        found = survey([state])
-        return Woven(_Weaver(found, [], marked).tree(root, state), found.objects)
-    found = survey([root])
-    state = found.states[id(root)]
-    if found.shared or len(found.objects) > 1:
-        state = _Weaver(found, reserved_below([root], found), marked).tree(root, state)
-    return Woven(state, found.objects)
+        tree = _Weaver(survey([state]), []).tree(root, state)
+    else:
+        found = survey([root])
+        tree = found.states[id(root)]
+        if found.shared or len(found.objects) > 1:
+            tree = _Weaver(found, reserved_below([root], found)).tree(root, tree)
+    mark(tree, root)
+    return tree
 
 
-def woven_together(roots: Sequence[Stateful], *, marked: bool = False) -> Woven:
+def woven_together(roots: Sequence[Stateful]) -> State:
     """The states of several objects as one tree, with what they share among them."""
     found = survey(roots)
-    weaver = _Weaver(found, reserved_below(roots, found), marked)
-    return Woven(weaver.tree(None, {AGENTS: list(roots)}), found.objects)
+    weaver = _Weaver(found, reserved_below(roots, found))
+    return weaver.tree(None, {AGENTS: list(roots)})
 
 
 class _Weaver:
     """One graph on its way to becoming a tree."""
 
-    def __init__(self, found: Survey, reserved: list[dict[Any, Any]], marked: bool) -> None:
+    def __init__(self, found: Survey, reserved: list[dict[Any, Any]]) -> None:
         self.found = found
         self.shared = found.shared
         self.numbers: dict[int, int] = {}
         self.special = frozenset(map(id, [*found.objects, *found.shared, *reserved]))
         self.reserved = frozenset(map(id, reserved))
-        marks = enumerate(found.objects if marked else ())
-        self.marks = {id(value): number for number, value in marks}
 
     def tree(self, root: Stateful | None, state: State) -> State:
         """A state whose parts are trees, with a table of what they share."""
@@ -152,6 +143,5 @@ class _Weaver:
     def state(self, value: Stateful) -> State:
         """The state of an object."""
         made = {name: self.value(part) for name, part in self.found.state(value).items()}
-        if id(value) in self.marks:
-            made[OBJECT] = self.marks[id(value)]
+        mark(made, value)
         return made
