@@ -64,7 +64,7 @@ def test_what_it_shares_is_shared() -> None:
         assert each._set[0] is each._set[1]
 
 
-@pytest.mark.parametrize("act", [Fresh.state_dict, loaded])
+@pytest.mark.parametrize("act", [Fresh.state_dict, Fresh.clone, loaded])
 def test_it_is_asked_once(act: Any) -> None:
     agent = Fresh()
     act(agent)

@@ -20,6 +20,7 @@ from lastgood.errors import (
 from lastgood.ids import check_name
 from lastgood.model import Header
 from lastgood.objects.binding import load
+from lastgood.objects.copying import LEAVE_OUT
 from lastgood.objects.fields import Stateful
 from lastgood.objects.keys import Key, own_key
 from lastgood.objects.marking import marking, meaning, without_marks
@@ -27,7 +28,7 @@ from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
 from lastgood.objects.states import AGENTS, PICKLE, State
 from lastgood.objects.unweaving import graph_of
-from lastgood.objects.weaving import LEAVE_OUT, woven, woven_together
+from lastgood.objects.weaving import woven, woven_together
 from lastgood.refs import Address
 
 Format = Literal["json", "pickle"]

@@ -37,11 +37,9 @@ _MEANT: ContextVar[Sequence[Stateful]] = ContextVar("meant", default=())
 
 
 @contextmanager
-def marking(*first: Stateful) -> Iterator[list[Stateful]]:
+def marking() -> Iterator[list[Stateful]]:
     """States that are made meanwhile say of which object they are; gives these, by number."""
     marks = _Marks()
-    for value in first:
-        marks.number(value)
     token = _MADE.set(marks)
     try:
         yield marks.objects

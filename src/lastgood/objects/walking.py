@@ -41,7 +41,7 @@ ATOMS = frozenset(
         *(type(None), bool, int, float, complex, str, bytes, bytearray, range, frozenset, Decimal),
         *(dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, ZoneInfo, uuid.UUID),
         *(pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
-        *(type, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+        *(type, types.FunctionType, types.BuiltinFunctionType),
     }
 )
 """Types whose values are taken as such: whether two places share one is not kept."""
@@ -219,12 +219,13 @@ def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
     shared: dict[int, object] = {}
     for level in levels(roots, partial(_inside_objects, found, own)):
         shared.update((id(value), value) for value in level.again if not is_settled(value))
-        found.objects.extend(_objects_in(level))
+        found.objects.extend(objects_in(level))
     found.shared.extend(shared.values())
     return found
 
 
-def _objects_in(level: Level) -> list[Stateful]:
+def objects_in(level: Level) -> list[Stateful]:
+    """The objects that a level has for the first time."""
     if not any(issubclass(cls, Stateful) for cls in level.kinds):
         return []
     return [value for value in level.fresh if isinstance(value, Stateful)]
@@ -232,14 +233,25 @@ def _objects_in(level: Level) -> list[Stateful]:
 
 def objects_below(roots: Iterable[object]) -> list[Stateful]:
     """Every object that some lead to, private attributes included; no code of theirs runs."""
-    return [value for level in levels(roots, _inside_attributes) for value in _objects_in(level)]
+    return [value for level in levels(roots, _inside_attributes) for value in objects_in(level)]
 
 
 def _inside_attributes(level: Level) -> list[object]:
     held = inside(level)
-    for value in _objects_in(level):
+    for value in objects_in(level):
         held.extend(attributes(value).values())
     return held
+
+
+def leaves_in(root: object) -> list[Any]:
+    """What is not looked into, below a value; objects are not looked into either."""
+    return [
+        value
+        for level in levels([root], inside)
+        if any(sort_of(cls) is Sort.LEAF for cls in level.kinds)
+        for value in level.fresh
+        if sort_of(type(value)) is Sort.LEAF
+    ]
 
 
 def reserved_below(roots: Iterable[object], found: Survey) -> list[dict[Any, Any]]:
@@ -258,7 +270,7 @@ def reserved_in(level: Level) -> list[dict[Any, Any]]:
 
 def _inside_objects(found: Survey, own: Stateful | None, level: Level) -> list[object]:
     held = inside(level)
-    for value in _objects_in(level):
+    for value in objects_in(level):
         if value is own or not overrides(value, "state_dict"):
             state = found.states[id(value)] = signed(value, captured(value))
         else:
@@ -269,7 +281,7 @@ def _inside_objects(found: Survey, own: Stateful | None, level: Level) -> list[o
 
 def _inside_states_of(found: Survey, level: Level) -> list[object]:
     held = inside(level)
-    for value in _objects_in(level):
+    for value in objects_in(level):
         held.extend(found.states.get(id(value), {}).values())
     return held
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastgood.codec import register
-from lastgood.errors import SerializationError
-from lastgood.objects.culprits import culprit
+from lastgood.objects.copying import Copier, of_leaves
 from lastgood.objects.fields import Stateful, overrides
 from lastgood.objects.marking import mark
 from lastgood.objects.reshaping import reshaped
@@ -31,9 +30,6 @@ from lastgood.objects.walking import (
     sort_of,
     survey,
 )
-from lastgood.paths import shortened
-
-LEAVE_OUT = "Begin the name of the field with an underscore, or name it in _checkpoint_skip()."
 
 
 @register("lastgood.shared")
@@ -44,34 +40,27 @@ class Shared:
     number: int
 
 
-def snapshot(value: Stateful) -> State:
-    """The state of an object as plain dicts of its own: nothing in it is shared with the object."""
-    found = survey([value], own=value)
+def snapshot(value: Stateful, own: Stateful | None = None) -> State:
+    """The state of an object as plain dicts of its own: nothing in it is shared with the object.
+
+    A `state_dict` that its class brings is used, unless it is `own`, whose method asks.
+    """
+    found = survey([value], own)
     reserved = reserved_below([value], found)
+    leaves = of_leaves({id(each): each for each in found.objects})
+    for each in found.objects:
+        leaves.fields(each, found.state(each))
     shells: dict[int, Any] = {id(each): {} for each in found.objects}
     inner = {id(each): dict.fromkeys(each) for each in reserved}
-    known = {**shells, **{key: escaped(shell) for key, shell in inner.items()}}
-    memo = dict(known)
+    copier = Copier(leaves.memo | shells | {key: escaped(data) for key, data in inner.items()})
     for each in found.objects:
-        shells[id(each)].update(_copied(each, found.state(each), memo, known))
+        shells[id(each)].update(copier.fields(each, found.state(each)))
         mark(shells[id(each)], each)
     for data in reserved:
-        inner[id(data)].update({key: copy.deepcopy(part, memo) for key, part in data.items()})
+        inner[id(data)].update(
+            {key: copy.deepcopy(part, copier.memo) for key, part in data.items()}
+        )
     return shells[id(value)]  # type: ignore[no-any-return]
-
-
-def _copied(value: Stateful, fields: State, memo: dict[int, Any], known: dict[int, Any]) -> State:
-    found = {}
-    for name, part in fields.items():
-        try:
-            found[name] = copy.deepcopy(part, memo)
-        except (TypeError, RecursionError) as error:
-            steps = culprit(part, lambda inner: copy.deepcopy(inner, dict(known)))
-            where = shortened((name, *steps), type(value).__name__)
-            raise SerializationError(
-                f"{where}: it cannot be copied ({error}).", path=where, hint=LEAVE_OUT
-            ) from error
-    return found
 
 
 def woven(root: Stateful) -> State:
