@@ -90,18 +90,23 @@ def graphs(draw: st.DrawFn) -> Agent:
     """An agent from which anything may be reached, in any number of ways."""
     kinds = draw(st.lists(st.sampled_from(list(MAKERS)), max_size=8))
     nodes = [Agent(), *(MAKERS[kind]() for kind in kinds)]
+    tuples = draw(st.lists(tuples_of(nodes), max_size=2))
+    # Tuples stand in several places too, and what is in them may lead back to them.
     for owner in nodes:
         for place in draw(st.lists(st.sampled_from(PLACES[type(owner)]), max_size=4)):
-            place(owner, draw(parts(nodes)))
+            place(owner, draw(parts([*nodes, *tuples])))
     # Most of what was made is to be seen from the top.
-    nodes[0].rest = draw(st.lists(st.sampled_from(nodes), max_size=6))
+    nodes[0].rest = draw(st.lists(st.sampled_from([*nodes, *tuples]), max_size=6))
     return nodes[0]
 
 
 def parts(nodes: list[Any]) -> st.SearchStrategy[Any]:
     """A node, an atom, or a tuple of both."""
-    part = st.one_of(st.sampled_from(nodes), ATOMS)
-    return st.one_of(part, st.lists(part, max_size=3).map(tuple))
+    return st.one_of(st.sampled_from(nodes), ATOMS, tuples_of(nodes))
+
+
+def tuples_of(nodes: list[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(st.one_of(st.sampled_from(nodes), ATOMS), max_size=3).map(tuple)
 
 
 def state_of(value: Any) -> dict[Any, Any]:

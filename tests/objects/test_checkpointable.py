@@ -542,6 +542,24 @@ class TestMistakes:
         with pytest.raises(TypeError, match=told):
             type("Hooked", (Agent,), hook)().state_dict()
 
+    @pytest.mark.parametrize("base", [dict, list, set, Exception, int])
+    def test_a_class_with_contents_that_are_no_attributes(self, base: Any) -> None:
+        held = type("Held", (Checkpointable, base), {})()
+        for act in (Team(held).state_dict, Team(held).clone, lambda: through_a_store(held, held)):
+            with pytest.raises(TypeError, match=r"Held is also a \w+, whose contents .* be lost"):
+                act()
+
+    def test_a_class_may_keep_such_contents_itself(self) -> None:
+        class Memory(Checkpointable, dict):  # type: ignore[type-arg]
+            def state_dict(self) -> dict[str, Any]:
+                return {**super().state_dict(), "facts": dict(self)}
+
+            def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+                self.update(state["facts"])
+
+        assert through_a_store(Team(Memory(a=1)), Team()).lead == {"a": 1}
+        assert Team(Memory(a=1)).clone().lead == {"a": 1}
+
     @pytest.mark.parametrize("state", [None, [1], "state"])
     def test_a_state_that_is_none(self, state: Any) -> None:
         with pytest.raises(TypeError, match="a state is a dict"):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 import subprocess
 import sys
 import textwrap
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,39 @@ class TestDecorating:
 
         with pytest.raises(TypeError, match="is a generator"):
             checkpoint(CheckpointManager(), key="k")(generator)
+
+    @pytest.mark.parametrize(
+        ("wrong", "told"),
+        [
+            (classmethod(lambda cls, agent: agent), "below @classmethod"),
+            (staticmethod(lambda agent: agent), "below @staticmethod"),
+            (partial(print, "x"), "not for a partial"),
+            (None, "not for a NoneType"),
+        ],
+        ids=["a class method", "a static method", "a partial", "nothing"],
+    )
+    def test_what_is_no_function_is_refused(self, wrong: Any, told: str) -> None:
+        with pytest.raises(TypeError, match=told):
+            checkpoint(CheckpointManager(), key="k")(wrong)
+
+    def test_an_exception_goes_on_if_the_object_cannot_be_saved(self) -> None:
+        agent: Any = Agent()
+        agent.tool = lambda: 0
+
+        @checkpoint(CheckpointManager(), key="k", on_exception=True)
+        def step(agent: Agent) -> None:
+            raise ConnectionError("the model is gone")
+
+        @checkpoint(CheckpointManager(), key="k", on_exception=True)
+        async def astep(agent: Agent) -> None:
+            raise ConnectionError("the model is gone")
+
+        for call in (lambda: step(agent), lambda: asyncio.run(astep(agent))):
+            with pytest.raises(ConnectionError, match="the model is gone") as error:
+                call()
+            [note] = error.value.__notes__
+            assert "@checkpoint could not save it under 'k': SerializationError" in note
+            assert "state.tool" in note
 
     def test_a_call_without_an_object(self) -> None:
         @checkpoint(CheckpointManager(), key="k")

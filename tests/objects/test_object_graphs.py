@@ -92,7 +92,7 @@ def test_a_clone_has_that_shape_and_shares_nothing(agent: Agent) -> None:
 @given(agent=graphs())
 def test_the_text_spelling_keeps_it_too(agent: Agent) -> None:
     codec = Codec()
-    text = codec.dumps_text(woven(agent).state)
+    text = codec.dumps_text(woven(agent))
     fresh = Agent()
     state: Any = codec.loads_text(text)
     MANAGERS["json"].client.save("object", session_id="text", execution_state=state)

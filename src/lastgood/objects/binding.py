@@ -25,6 +25,7 @@ from lastgood.objects.fields import (
     version_of,
     write,
 )
+from lastgood.objects.marking import meant
 from lastgood.objects.reshaping import refilled
 from lastgood.objects.states import (
     CLASS,
@@ -36,8 +37,17 @@ from lastgood.objects.states import (
     is_escaped,
     is_reserved,
     is_state,
+    unsign,
 )
-from lastgood.objects.walking import MAPPINGS, Sort, inside_states, reaches, reserved_in, sort_of
+from lastgood.objects.walking import (
+    MAPPINGS,
+    Sort,
+    inside_states,
+    objects_below,
+    reaches,
+    reserved_in,
+    sort_of,
+)
 
 Strict = bool | None
 """True: the fields must be the same; None: they become the same; False: those that the state lacks
@@ -49,15 +59,14 @@ def load(
     roots: Sequence[Stateful],
     *,
     strict: Strict = None,
-    marked: Sequence[Stateful] = (),
     own: Stateful | None = None,
 ) -> None:
     """Fill objects with states, which are used up.
 
-    `marked` are the objects that marks mean. One whose class brings its own `load_state_dict` is
-    filled by that, unless it is `own`, whose method this is.
+    One whose class brings its own `load_state_dict` is filled by that, unless it is `own`, whose
+    method this is.
     """
-    binder = _Binder(roots, strict, marked, own)
+    binder = _Binder(roots, strict, own)
     for state, root in zip(states, roots, strict=True):
         binder.bind(state, root)
     binder.prepare()
@@ -104,20 +113,13 @@ def _migrated_once(name: str, state: State, fn: Any) -> State:
 class _Binder:
     """Some states on their way into objects."""
 
-    def __init__(
-        self,
-        roots: Sequence[Stateful],
-        strict: Strict,
-        marked: Sequence[Stateful],
-        own: Stateful | None,
-    ) -> None:
+    def __init__(self, roots: Sequence[Stateful], strict: Strict, own: Stateful | None) -> None:
         self.strict = strict
-        self.marked = marked
         self.own = own
         self.pairs: list[tuple[State, Stateful]] = []
         self.objects: dict[int, Stateful] = {}
-        self.taken = set(map(id, [*roots, *marked]))
-        self.seen: dict[int, Any] = {}
+        self.taken = set(map(id, [*roots, *meant()]))
+        self.seen: dict[int, tuple[Any, Any]] = {}
         self.new: set[int] = set()
 
     def bind(self, state: State, value: Stateful) -> None:
@@ -133,6 +135,8 @@ class _Binder:
                 continue
             self._check_class(state, value)
             migrated(state, value)
+            # What leads back to a state is found by this word; a class's own may be without.
+            state.setdefault(CLASS, type(value).__name__)
             current = attributes(value)
             for name, part in fields_in(state).items():
                 state[name] = self.value(part, current.get(name))
@@ -143,6 +147,8 @@ class _Binder:
 
     def value(self, value: Any, current: Any) -> Any:
         """What comes into a place, given what stands there now."""
+        if id(value) in self.objects:
+            return self.objects[id(value)]
         if is_state(value):
             return self._object(value, current)
         if is_escaped(value):
@@ -152,17 +158,15 @@ class _Binder:
         return value
 
     def _parts(self, value: Any, current: Any) -> Any:
+        # Both are kept: an id means a value only as long as that is there.
         if id(value) not in self.seen:
             if not isinstance(value, tuple):
-                self.seen[id(value)] = value
+                self.seen[id(value)] = value, value
             made = refilled(value, lambda part, step: self.value(part, _part(current, step)))
-            self.seen.setdefault(id(value), made)
-        return self.seen[id(value)]
+            self.seen.setdefault(id(value), (value, made))
+        return self.seen[id(value)][1]
 
     def _object(self, state: State, current: object) -> Stateful:
-        known = self.objects.get(id(state))
-        if known is not None:
-            return known
         value = self._marked(state) or self._in_place(state, current)
         if value is None:
             value = blank(class_named(state[CLASS], near=self.pairs[0][1]))
@@ -172,7 +176,7 @@ class _Binder:
 
     def _marked(self, state: State) -> Stateful | None:
         mark = state.get(OBJECT)
-        return self.marked[mark] if isinstance(mark, int) and self.marked else None
+        return meant()[mark] if isinstance(mark, int) and meant() else None
 
     def _in_place(self, state: State, current: object) -> Stateful | None:
         fits = isinstance(current, Stateful) and type(current).__name__ == state[CLASS]
@@ -198,21 +202,30 @@ class _Binder:
                 raise _unlike(type(value).__name__, missing, unknown)
 
     def write(self) -> None:
-        """Write everything; if that fails, put everything back."""
-        backups = [Backup.of(value) for _, value in self.pairs]
+        """Write everything; if that fails, put everything back.
+
+        What classes load themselves goes first: they may write to objects that have a state here.
+        """
+        own = [pair for pair in self.pairs if self._loads_itself(pair[1])]
+        plain = [pair for pair in self.pairs if not self._loads_itself(pair[1])]
+        loading = [*objects_below(value for _, value in own), *meant()] if own else []
+        backups = [Backup.of(value) for value in [*(value for _, value in plain), *loading]]
         try:
-            for state, value in self.pairs:
+            for state, value in own:
+                self._load_one(state, value)
+            for state, value in plain:
                 self._write_one(state, value)
         except BaseException:
             for backup in backups:
                 backup.put_back()
             raise
 
+    def _load_one(self, state: State, value: Stateful) -> None:
+        unsign(state)
+        how = {} if self.strict is None else {"strict": self.strict}
+        value.load_state_dict(state, **how)
+
     def _write_one(self, state: State, value: Stateful) -> None:
-        if self._loads_itself(value):
-            how = {} if self.strict is None else {"strict": self.strict}
-            value.load_state_dict(state, **how)
-            return
         fields = fields_in(state)
         skipped = skipped_by(value)
         if self.strict is False:

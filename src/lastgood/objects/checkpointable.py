@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from lastgood.objects.binding import load
+from lastgood.objects.cloning import clone
 from lastgood.objects.differences import Differences, differences
-from lastgood.objects.fields import Stateful, made_like, ours, overrides
+from lastgood.objects.fields import Stateful, ours
 from lastgood.objects.states import State
-from lastgood.objects.walking import survey
 from lastgood.objects.weaving import snapshot
 
 
@@ -34,9 +34,9 @@ class Checkpointable(Stateful):
 
         A Checkpointable inside is a dict of the same form. What is shared, or leads back to
         itself, does so in the dict too. Raises SerializationError for a field that cannot be
-        copied, such as a lock.
+        copied, such as a lock, or a method of an object that is in the state.
         """
-        return snapshot(self)
+        return snapshot(self, own=self)
 
     @ours
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool | None = None) -> None:
@@ -59,12 +59,7 @@ class Checkpointable(Stateful):
         A class whose constructor needs no arguments is constructed; otherwise what is no state,
         such as locks and clients, is shared with the original.
         """
-        found = [self] if overrides(self, "state_dict") else survey([self]).objects
-        copies = [made_like(each) for each in found]
-        made = copies[0]
-        state = snapshot(self, found) if len(found) > 1 else self.state_dict()
-        load([state], [made], marked=copies)
-        return made  # type: ignore[no-any-return]
+        return clone(self)  # type: ignore[return-value]
 
     def diff(self, other: Checkpointable | Mapping[str, Any]) -> Differences:
         """What turns this state into another one, given as an object or as its state.

@@ -31,22 +31,33 @@ def checkpoint(
 
     For functions, methods and coroutine functions. `key` may be a function of the arguments; calls
     are counted for each key, and only those that return. With `on_exception` the object is also
-    saved, as it is then, whenever the call raises.
+    saved, as it is then, whenever the call raises; that a save failed is then a note on the
+    exception, which goes on.
     """
     if type(every) is not int or every < 1:
         raise ValueError(f"every= must be a number of calls from 1 on, not {every!r}")
     plan = _Plan(manager, key, every, on_exception)
 
     def decorate(function: F) -> F:
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(
-                f"{function.__qualname__} is a generator: its call returns before its work is "
-                "done. Call manager.save() inside it."
-            )
+        _check(function)
         make = plan.coroutine if inspect.iscoroutinefunction(function) else plan.function
         return make(function)  # type: ignore[return-value]
 
     return decorate
+
+
+def _check(function: object) -> None:
+    """Raise TypeError for what cannot be called as a function that works on its arguments."""
+    kind = type(function).__name__
+    if isinstance(function, classmethod | staticmethod):
+        raise TypeError(f"@checkpoint was put on a {kind}. Write it below @{kind}, not above.")
+    if not callable(function) or not hasattr(function, "__qualname__"):
+        raise TypeError(f"@checkpoint is for functions, not for a {kind}. Put it on one with def.")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{function.__qualname__} is a generator: its call returns before its work is "
+            "done. Call manager.save() inside it."
+        )
 
 
 class _Plan:
@@ -68,8 +79,8 @@ class _Plan:
             key, agent = self._meant(function, args, kwargs)
             try:
                 result = function(*args, **kwargs)
-            except self.caught:
-                self.manager.save(key, agent)
+            except self.caught as error:
+                self._save_after(error, key, agent)
                 raise
             if self._is_due(key):
                 self.manager.save(key, agent)
@@ -83,14 +94,22 @@ class _Plan:
             key, agent = self._meant(function, args, kwargs)
             try:
                 result = await function(*args, **kwargs)
-            except self.caught:
-                self.manager.save(key, agent)  # a cancelled task may not get to await anything
+            except self.caught as error:
+                self._save_after(error, key, agent)
                 raise
             if self._is_due(key):
                 await self.manager._keeper.save_async(key, agent)
             return result
 
         return call
+
+    def _save_after(self, error: BaseException, key: str, agent: Checkpointable) -> None:
+        """Save at once, as a cancelled task may not get to await anything; the error goes on."""
+        try:
+            self.manager.save(key, agent)
+        except Exception as failure:
+            told = f"{type(failure).__name__}: {failure}"
+            error.add_note(f"@checkpoint could not save it under {key!r}: {told}")
 
     def _is_due(self, key: str) -> bool:
         return self.every == 1 or next(self.calls[key]) % self.every == 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import difflib
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MemberDescriptorType
@@ -17,12 +18,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lastgood.codec import blank_record, cached_names, slots_of
 from lastgood.errors import SchemaMigrationError
-from lastgood.objects.states import State, is_word
+from lastgood.objects.states import CLASS, VERSION, State, is_word
 
 F = TypeVar("F", bound=Callable[..., object])
 _EXTRA = "__pydantic_extra__"
 _FIELDS_SET = "__pydantic_fields_set__"
 _PRIVATE = "__pydantic_private__"
+_WITH_CONTENTS = (
+    *(dict, list, set, frozenset, tuple, deque, BaseException),
+    *(str, bytes, bytearray, int, float, complex),
+)
 _OUR_METHODS: set[Callable[..., object]] = set()
 
 
@@ -58,11 +63,14 @@ class Layout(NamedTuple):
     cached: frozenset[str]
     has_dict: bool
     is_pydantic: bool
+    built_in: Any
+    """The base that makes its objects: `object`, or one whose contents are no attributes."""
 
 
 def _layout(cls: type) -> Layout:
     slots = dict(slots_of(cls))
-    return Layout(slots, cached_names(cls), cls.__dictoffset__ != 0, _EXTRA in slots)
+    built_in = next((base for base in _WITH_CONTENTS if issubclass(cls, base)), object)
+    return Layout(slots, cached_names(cls), cls.__dictoffset__ != 0, _EXTRA in slots, built_in)
 
 
 layout_of: Callable[[type], Layout] = cast(Any, lru_cache(maxsize=1024)(_layout))
@@ -161,8 +169,35 @@ def scope(value: Stateful) -> list[str]:
 
 def captured(value: Stateful) -> State:
     """The fields of an object as they are now, not copied."""
+    built_in = layout_of(type(value)).built_in
+    if built_in is not object and not overrides(value, "state_dict"):
+        raise _unkept(type(value).__name__, built_in.__name__)
     held = attributes(value)
     return {name: held[name] if name in held else _named(value, name) for name in scope(value)}
+
+
+def _unkept(name: str, built_in: str) -> TypeError:
+    return TypeError(
+        f"{name} is also a {built_in}, whose contents are no attributes: they would be lost. Let "
+        "it hold one in a field, or give it its own state_dict() and load_state_dict()."
+    )
+
+
+def signed(value: Stateful, fields: State) -> State:
+    """Fields with the version and the class of their object behind them."""
+    return {**fields, VERSION: version_of(value), CLASS: type(value).__name__}
+
+
+def given_by(value: Stateful) -> State:
+    """What the `state_dict` of an object's class gives, known for a state of that class."""
+    state, name = dict(value.state_dict()), type(value).__name__
+    words = state.keys() & {VERSION, CLASS}
+    if len(words) == 1:
+        raise TypeError(
+            f"{name}.state_dict() gave {words.pop()!r}, and names that begin with two underscores "
+            "are ours. Keep it under another one, or add to what super().state_dict() gives."
+        )
+    return state if words else {**state, VERSION: None, CLASS: name}
 
 
 def _named(value: Stateful, name: str) -> object:
@@ -250,7 +285,7 @@ def _remove(value: Any, name: str) -> None:
 def blank(cls: type) -> Any:
     """An object of a class without any field; its constructor does not run."""
     try:
-        made: Any = object.__new__(cls)
+        made: Any = layout_of(cls).built_in.__new__(cls)
     except TypeError:  # a msgspec.Struct, or an abstract class
         return blank_record(cls)
     layout = layout_of(cls)

@@ -20,13 +20,15 @@ from lastgood.errors import (
 from lastgood.ids import check_name
 from lastgood.model import Header
 from lastgood.objects.binding import load
+from lastgood.objects.copying import LEAVE_OUT
 from lastgood.objects.fields import Stateful
 from lastgood.objects.keys import Key, own_key
+from lastgood.objects.marking import marking, meaning, without_marks
 from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
 from lastgood.objects.states import AGENTS, PICKLE, State
 from lastgood.objects.unweaving import graph_of
-from lastgood.objects.weaving import LEAVE_OUT, Woven, woven, woven_together
+from lastgood.objects.weaving import woven, woven_together
 from lastgood.refs import Address
 
 Format = Literal["json", "pickle"]
@@ -58,18 +60,18 @@ class Keeper:
     def keep(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """Save some objects so that the very same ones can be brought back."""
         with _explained():
-            made = _marked(agents)
-            saving = self._saving(key, made)
+            with marking() as objects:
+                saving = self._saving(key, _together(agents))
             copied = self._copied(saving)
-            return Kept(self.client.save(LANE, **saving), made.objects, copied)
+            return Kept(self.client.save(LANE, **saving), objects, copied)
 
     async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """The same without blocking the event loop."""
         with _explained():
-            made = _marked(agents)
-            saving = self._saving(key, made)
+            with marking() as objects:
+                saving = self._saving(key, _together(agents))
             copied = self._copied(saving)
-            return Kept(await self.client.aio.save(LANE, **saving), made.objects, copied)
+            return Kept(await self.client.aio.save(LANE, **saving), objects, copied)
 
     def _copied(self, saving: dict[str, Any]) -> bytes:
         """A state as bytes of its own.
@@ -83,7 +85,8 @@ class Keeper:
         """Give objects the state that `keep` found."""
         stored: Any = self.client._core.codec.unpack(kept.state)
         state = graph_of(unpickled(stored, self._key) if PICKLE in stored else stored)
-        load(state.get(AGENTS, [state]), agents, marked=kept.objects)
+        with meaning(kept.objects):
+            load(state.get(AGENTS, [state]), agents)
 
     # reading
 
@@ -102,22 +105,22 @@ class Keeper:
     def _key(self) -> Key:
         return self._given or own_key()
 
-    def _saving(self, key: str, made: Woven) -> dict[str, Any]:
+    def _saving(self, key: str, state: State) -> dict[str, Any]:
         check_name(key, "key")
-        state = pickled(made.state, self._key) if self.fmt == "pickle" else made.state
-        return {"session_id": key, "execution_state": state}
+        stored = pickled(state, self._key) if self.fmt == "pickle" else state
+        return {"session_id": key, "execution_state": stored}
 
     def state(self, key: str, checkpoint_id: str | None = None, nth: int | None = None) -> State:
         """A stored state as a graph of plain values; each call gives one of its own."""
         state = self._stored(key, checkpoint_id, nth)
         if PICKLE not in state:
-            return graph_of(state)
+            return without_marks(graph_of(state))
         if self.fmt != "pickle":
             raise IncompatibleCheckpointError(
                 f'the key {key!r} was saved with fmt="pickle", which runs code when it is read.',
                 hint='If you trust it, open it with CheckpointManager(..., fmt="pickle").',
             )
-        return graph_of(unpickled(state, self._key))
+        return without_marks(graph_of(unpickled(state, self._key)))
 
     def _stored(self, key: str, checkpoint_id: str | None, nth: int | None) -> State:
         check_name(key, "key")
@@ -172,10 +175,8 @@ class Keeper:
         return found[:count]
 
 
-def _marked(agents: Sequence[Stateful]) -> Woven:
-    if len(agents) == 1:
-        return woven(agents[0], marked=True)
-    return woven_together(agents, marked=True)
+def _together(agents: Sequence[Stateful]) -> State:
+    return woven(agents[0]) if len(agents) == 1 else woven_together(agents)
 
 
 def _count(nth: int | None) -> int:

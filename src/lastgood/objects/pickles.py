@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lastgood.errors import CheckpointIntegrityError, SerializationError, WrongKeyError
+from lastgood.objects.copying import LEAVE_OUT
 from lastgood.objects.culprits import culprit
 from lastgood.objects.keys import Key
 from lastgood.objects.states import CLASS, PICKLE, VERSION, State
-from lastgood.objects.weaving import LEAVE_OUT
 from lastgood.paths import shortened
 
 _PROTOCOL = 5

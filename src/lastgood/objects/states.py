@@ -2,10 +2,11 @@
 
     {"memory": [...], "call_count": 2, "__version__": "1.0", "__class__": "MyAgent"}
 
-An object inside another one is such a dict in its place. A dict of the user's that has a key
-`__class__` stands inside `{"__class__": "dict", "__value__": {...}}`, so that nobody takes it for
-an object. Owns the words; must not know objects or stores. Invariant: the words begin with two
-underscores, which no field does.
+An object inside another one is such a dict in its place. Where the class's own `state_dict` gives
+neither class nor version, both are put behind, and the version is None. A dict of the user's that
+has a key `__class__` stands inside `{"__class__": "dict", "__value__": {...}}`, so that nobody
+takes it for an object. Owns the words; must not know objects or stores. Invariant: the words begin
+with two underscores, which no field does.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ VALUE: Final = "__value__"
 SHARED: Final = "__shared__"
 """In what is stored: the values that several places share, by number."""
 OBJECT: Final = "__object__"
-"""In what a rollback stores: which of the live objects it is."""
+"""In what a rollback stores: of which live object it is."""
 AGENTS: Final = "__agents__"
 """In what a rollback of several agents stores: their states."""
 PICKLE: Final = "__pickle__"
@@ -37,6 +38,13 @@ def is_word(name: object) -> bool:
 def fields_in(state: State) -> State:
     """A state without our words."""
     return {name: value for name, value in state.items() if not is_word(name)}
+
+
+def unsign(state: State) -> None:
+    """Take out of a state what the class's own `state_dict` did not put there."""
+    state.pop(OBJECT, None)
+    if is_state(state) and state[VERSION] is None:
+        del state[VERSION], state[CLASS]
 
 
 def is_reserved(value: object) -> TypeGuard[dict[Any, Any]]:

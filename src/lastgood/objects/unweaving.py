@@ -40,22 +40,32 @@ class _Unweaver:
         self.ready: dict[int, Any] = {
             number: value for number, value in self.values.items() if not isinstance(value, tuple)
         }
+        self.waiting = [each for each in self.ready.values() if reaches(each, _has_shared)]
 
     def fill(self) -> None:
-        """Put what is shared into its places. Only tuples have to wait for what is in them."""
-        for value in list(self.ready.values()):
-            self.value(value)
+        """Put what is shared into its places."""
+        for value in self.waiting:  # grows while it is walked through
+            refilled(value, self.value)
 
     def value(self, value: Any, _step: object = None) -> Any:
+        """What comes into a place.
+
+        A tuple is made at once, as it has to have all its parts. Everything else is filled later,
+        in place: so a tuple never waits for itself, whatever leads back to it.
+        """
         if type(value) is Shared:
             return self.shared(value.number)
-        return refilled(value, self.value) if reaches(value, _has_shared) else value
+        if not reaches(value, _has_shared):
+            return value
+        if isinstance(value, tuple):
+            return refilled(value, self.value)
+        self.waiting.append(value)
+        return value
 
     def shared(self, number: int) -> Any:
+        """The value that a number stands for."""
         if number not in self.ready:
-            # A tuple that leads back to itself does so through something that is ready.
-            made = self.value(self.values[number])
-            self.ready.setdefault(number, made)
+            self.ready[number] = self.value(self.values[number])
         return self.ready[number]
 
 

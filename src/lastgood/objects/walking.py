@@ -25,15 +25,23 @@ from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from lastgood.codec import is_record
-from lastgood.objects.fields import Stateful, captured, held_by, overrides
-from lastgood.objects.states import CLASS, is_reserved
+from lastgood.objects.fields import (
+    Stateful,
+    attributes,
+    captured,
+    given_by,
+    held_by,
+    overrides,
+    signed,
+)
+from lastgood.objects.states import CLASS, State, is_reserved
 
 ATOMS = frozenset(
     {
         *(type(None), bool, int, float, complex, str, bytes, bytearray, range, frozenset, Decimal),
         *(dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, ZoneInfo, uuid.UUID),
         *(pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
-        *(type, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
+        *(type, types.FunctionType, types.BuiltinFunctionType),
     }
 )
 """Types whose values are taken as such: whether two places share one is not kept."""
@@ -189,31 +197,69 @@ class Survey(NamedTuple):
 
     objects: list[Stateful]
     shared: list[Any]
+    states: dict[int, State]
+    """By the id of each object: its fields as they are, not copied.
+
+    They are asked for once. A property may give another value each time, and what was found out
+    about one value must not be said of the next."""
+    given: dict[int, State]
+    """The same for objects whose class brings its own `state_dict`: what that gave."""
+
+    def state(self, value: Stateful) -> State:
+        """The state of an object that was found."""
+        return self.states.get(id(value)) or self.given[id(value)]
 
 
 def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
     """Look through values and everything that they hold.
 
-    An object whose class brings its own `state_dict` is not looked into, unless it is `own`.
+    The `state_dict` that a class brings is called, unless the object is `own`, whose method asks.
     """
-    found = Survey([], [])
+    found = Survey([], [], {}, {})
     shared: dict[int, object] = {}
-    for level in levels(roots, partial(_inside_objects, own)):
+    for level in levels(roots, partial(_inside_objects, found, own)):
         shared.update((id(value), value) for value in level.again if not is_settled(value))
-        found.objects.extend(_objects_in(level))
+        found.objects.extend(objects_in(level))
     found.shared.extend(shared.values())
     return found
 
 
-def _objects_in(level: Level) -> list[Stateful]:
+def objects_in(level: Level) -> list[Stateful]:
+    """The objects that a level has for the first time."""
     if not any(issubclass(cls, Stateful) for cls in level.kinds):
         return []
     return [value for value in level.fresh if isinstance(value, Stateful)]
 
 
-def reserved_below(roots: Iterable[object], own: Stateful | None = None) -> list[dict[Any, Any]]:
-    """The dicts of users that could be taken for an object, wherever `survey` looks."""
-    seen = levels(roots, partial(_inside_objects, own))
+def objects_below(roots: Iterable[object]) -> list[Stateful]:
+    """Every object that some lead to, private attributes included; no code of theirs runs."""
+    return [value for level in levels(roots, _inside_attributes) for value in objects_in(level)]
+
+
+def _inside_attributes(level: Level) -> list[object]:
+    held = inside(level)
+    for value in objects_in(level):
+        held.extend(attributes(value).values())
+    return held
+
+
+def leaves_in(root: object) -> list[Any]:
+    """What is not looked into, below a value; objects are not looked into either."""
+    return [
+        value
+        for level in levels([root], inside)
+        if any(sort_of(cls) is Sort.LEAF for cls in level.kinds)
+        for value in level.fresh
+        if sort_of(type(value)) is Sort.LEAF
+    ]
+
+
+def reserved_below(roots: Iterable[object], found: Survey) -> list[dict[Any, Any]]:
+    """The dicts of users that could be taken for an object, wherever a survey has looked.
+
+    What a `state_dict` of the class itself gave is taken as a state, whatever is in it.
+    """
+    seen = levels(roots, partial(_inside_states_of, found))
     return [value for level in seen for value in reserved_in(level)]
 
 
@@ -222,11 +268,21 @@ def reserved_in(level: Level) -> list[dict[Any, Any]]:
     return [value for value in level.fresh if type(value) is dict and CLASS in value]
 
 
-def _inside_objects(own: Stateful | None, level: Level) -> list[object]:
+def _inside_objects(found: Survey, own: Stateful | None, level: Level) -> list[object]:
     held = inside(level)
-    for value in _objects_in(level):
+    for value in objects_in(level):
         if value is own or not overrides(value, "state_dict"):
-            held.extend(captured(value).values())
+            state = found.states[id(value)] = signed(value, captured(value))
+        else:
+            state = found.given[id(value)] = given_by(value)
+        held.extend(state.values())
+    return held
+
+
+def _inside_states_of(found: Survey, level: Level) -> list[object]:
+    held = inside(level)
+    for value in objects_in(level):
+        held.extend(found.states.get(id(value), {}).values())
     return held
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from lastgood.codec import register
-from lastgood.errors import SerializationError
-from lastgood.objects.culprits import culprit
-from lastgood.objects.fields import Stateful, captured, overrides, version_of
+from lastgood.objects.copying import Copier, of_leaves
+from lastgood.objects.fields import Stateful, overrides
+from lastgood.objects.marking import mark
 from lastgood.objects.reshaping import reshaped
-from lastgood.objects.states import AGENTS, CLASS, OBJECT, SHARED, VERSION, State, escaped
+from lastgood.objects.states import AGENTS, SHARED, State, escaped
 from lastgood.objects.walking import (
     Level,
     Sort,
@@ -30,9 +30,6 @@ from lastgood.objects.walking import (
     sort_of,
     survey,
 )
-from lastgood.paths import shortened
-
-LEAVE_OUT = "Begin the name of the field with an underscore, or name it in _checkpoint_skip()."
 
 
 @register("lastgood.shared")
@@ -43,85 +40,63 @@ class Shared:
     number: int
 
 
-def signed(value: Stateful, fields: State) -> State:
-    """Fields with the version and the class of their object behind them."""
-    return {**fields, VERSION: version_of(value), CLASS: type(value).__name__}
+def snapshot(value: Stateful, own: Stateful | None = None) -> State:
+    """The state of an object as plain dicts of its own: nothing in it is shared with the object.
 
-
-def snapshot(value: Stateful, marked: Sequence[Stateful] = ()) -> State:
-    """The state of an object as plain dicts of its own: nothing in it is shared with the object."""
-    found = survey([value], own=value)
-    reserved = reserved_below([value], own=value)
+    A `state_dict` that its class brings is used, unless it is `own`, whose method asks.
+    """
+    found = survey([value], own)
+    reserved = reserved_below([value], found)
+    leaves = of_leaves({id(each): each for each in found.objects})
+    for each in found.objects:
+        leaves.fields(each, found.state(each))
     shells: dict[int, Any] = {id(each): {} for each in found.objects}
     inner = {id(each): dict.fromkeys(each) for each in reserved}
-    known = {**shells, **{key: escaped(shell) for key, shell in inner.items()}}
-    memo = dict(known)
+    copier = Copier(leaves.memo | shells | {key: escaped(data) for key, data in inner.items()})
     for each in found.objects:
-        own = each is value or not overrides(each, "state_dict")
-        fields = signed(each, captured(each)) if own else each.state_dict()
-        shells[id(each)].update(_copied(each, fields, memo, known) if own else fields)
-    for number, each in enumerate(marked):
-        shells[id(each)][OBJECT] = number
+        shells[id(each)].update(copier.fields(each, found.state(each)))
+        mark(shells[id(each)], each)
     for data in reserved:
-        inner[id(data)].update({key: copy.deepcopy(part, memo) for key, part in data.items()})
+        inner[id(data)].update(
+            {key: copy.deepcopy(part, copier.memo) for key, part in data.items()}
+        )
     return shells[id(value)]  # type: ignore[no-any-return]
 
 
-def _copied(value: Stateful, fields: State, memo: dict[int, Any], known: dict[int, Any]) -> State:
-    found = {}
-    for name, part in fields.items():
-        try:
-            found[name] = copy.deepcopy(part, memo)
-        except (TypeError, RecursionError) as error:
-            steps = culprit(part, lambda inner: copy.deepcopy(inner, dict(known)))
-            where = shortened((name, *steps), type(value).__name__)
-            raise SerializationError(
-                f"{where}: it cannot be copied ({error}).", path=where, hint=LEAVE_OUT
-            ) from error
-    return found
-
-
-class Woven(NamedTuple):
-    """A tree to be stored, and the objects that were found, the first ones first."""
-
-    state: State
-    objects: list[Stateful]
-
-
-def woven(root: Stateful, *, marked: bool = False) -> Woven:
+def woven(root: Stateful) -> State:
     """The state of an object as one tree to be stored.
 
-    Plain parts are taken as they stand: encode it before anybody changes the objects. With `marked`
-    the state of each inner object says which one it is. What a `state_dict` of the class itself
-    gives is taken as a state, whatever is in it.
+    Plain parts are taken as they stand: encode it before anybody changes the objects. What a
+    `state_dict` of the class itself gives is taken as a state, whatever is in it.
     """
     if overrides(root, "state_dict"):
         state = root.state_dict()
-        found = survey([state])
-        return Woven(_Weaver(found, [], marked).tree(None, state), found.objects)
-    state, found = signed(root, captured(root)), survey([root])
-    if found.shared or len(found.objects) > 1:
-        state = _Weaver(found, reserved_below([root]), marked).tree(root, state)
-    return Woven(state, found.objects)
+        tree = _Weaver(survey([state]), []).tree(root, state)
+    else:
+        found = survey([root])
+        tree = found.states[id(root)]
+        if found.shared or len(found.objects) > 1:
+            tree = _Weaver(found, reserved_below([root], found)).tree(root, tree)
+    mark(tree, root)
+    return tree
 
 
-def woven_together(roots: Sequence[Stateful], *, marked: bool = False) -> Woven:
+def woven_together(roots: Sequence[Stateful]) -> State:
     """The states of several objects as one tree, with what they share among them."""
     found = survey(roots)
-    weaver = _Weaver(found, reserved_below(roots), marked)
-    return Woven(weaver.tree(None, {AGENTS: list(roots)}), found.objects)
+    weaver = _Weaver(found, reserved_below(roots, found))
+    return weaver.tree(None, {AGENTS: list(roots)})
 
 
 class _Weaver:
     """One graph on its way to becoming a tree."""
 
-    def __init__(self, found: Survey, reserved: list[dict[Any, Any]], marked: bool) -> None:
+    def __init__(self, found: Survey, reserved: list[dict[Any, Any]]) -> None:
+        self.found = found
         self.shared = found.shared
         self.numbers: dict[int, int] = {}
         self.special = frozenset(map(id, [*found.objects, *found.shared, *reserved]))
         self.reserved = frozenset(map(id, reserved))
-        marks = enumerate(found.objects if marked else ())
-        self.marks = {id(value): number for number, value in marks}
 
     def tree(self, root: Stateful | None, state: State) -> State:
         """A state whose parts are trees, with a table of what they share."""
@@ -156,11 +131,6 @@ class _Weaver:
 
     def state(self, value: Stateful) -> State:
         """The state of an object."""
-        if overrides(value, "state_dict"):
-            made = dict(value.state_dict())
-        else:
-            fields = {name: self.value(part) for name, part in captured(value).items()}
-            made = signed(value, fields)
-        if id(value) in self.marks:
-            made[OBJECT] = self.marks[id(value)]
+        made = {name: self.value(part) for name, part in self.found.state(value).items()}
+        mark(made, value)
         return made

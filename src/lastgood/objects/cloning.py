@@ -1,0 +1,55 @@
+"""Copies of objects as objects.
+
+Owns which object is the copy of which. Must not know stores. Invariant: wherever an object is held,
+also inside of what is not looked into, its copy holds the copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lastgood.objects.binding import load
+from lastgood.objects.copying import Copier
+from lastgood.objects.fields import Stateful, captured, made_like, overrides, write
+from lastgood.objects.marking import marking, meaning
+from lastgood.objects.states import State
+from lastgood.objects.walking import Level, inside, levels, objects_in
+from lastgood.objects.weaving import snapshot
+
+
+def clone(root: Stateful) -> Stateful:
+    """A copy of an object and of every one that it leads to."""
+    found = _Found([root])
+    with marking() as marked:
+        given = {key: snapshot(each) for key, each in found.own.items()}
+    originals = found.plain | found.own | {id(each): each for each in marked}
+    copies = {key: made_like(each) for key, each in originals.items()}
+    with meaning([copies[id(each)] for each in marked]):
+        for key, state in given.items():
+            load([state], [copies[key]])
+    copier = Copier(copies)
+    for key, each in found.plain.items():
+        write(copies[key], copier.fields(each, found.fields[key]))
+    return copies[id(root)]  # type: ignore[no-any-return]
+
+
+class _Found:
+    """The objects that some lead to, by their ids; those with methods of their own lead nowhere."""
+
+    def __init__(self, roots: Iterable[Stateful]) -> None:
+        self.plain: dict[int, Stateful] = {}
+        self.own: dict[int, Stateful] = {}
+        self.fields: dict[int, State] = {}
+        for _ in levels(roots, self._inside):
+            pass
+
+    def _inside(self, level: Level) -> list[object]:
+        held = inside(level)
+        for value in objects_in(level):
+            if overrides(value, "state_dict") or overrides(value, "load_state_dict"):
+                self.own[id(value)] = value
+            else:
+                self.plain[id(value)] = value
+                self.fields[id(value)] = captured(value)
+                held.extend(self.fields[id(value)].values())
+        return held

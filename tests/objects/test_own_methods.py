@@ -1,0 +1,279 @@
+"""Classes that bring their own `state_dict` and `load_state_dict`, wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lastgood import Checkpointable, CheckpointManager
+
+
+class Agent(Checkpointable):
+    def __init__(self, memory: Any = None) -> None:
+        self.memory = memory
+
+
+class Memory(Checkpointable):
+    """Has nothing of our methods, and takes nothing but what it gave."""
+
+    def __init__(self, *facts: str) -> None:
+        self.facts = list(facts)
+        self._conn = "live"
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"told": list(self.facts)}
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        assert type(state) is dict
+        assert state.keys() == {"told"}
+        self.facts = list(state["told"])
+
+
+class Giving(Checkpointable):
+    """Gives its state itself and lets us load it."""
+
+    def __init__(self, *facts: str) -> None:
+        self.facts = list(facts)
+        self._conn = "live"
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"facts": [*self.facts]}
+
+
+class Taking(Checkpointable):
+    """Lets us give its state and takes it itself."""
+
+    def __init__(self, *facts: str) -> None:
+        self.facts = list(facts)
+        self._conn = "live"
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        assert state.keys() == {"facts", "__version__", "__class__"}
+        self.facts = state["facts"]
+
+
+Way = Callable[[Any], Any]
+
+
+def through_a_store(agent: Any, target: Any = None) -> Any:
+    manager = CheckpointManager()
+    manager.save("k", agent)
+    return manager.load("k", target or Agent())
+
+
+def through_its_state(agent: Any) -> Any:
+    found = Agent()
+    found.load_state_dict(agent.state_dict())
+    return found
+
+
+def through_a_rollback(agent: Any) -> Any:
+    manager, before = CheckpointManager(), agent.memory
+    with pytest.raises(RuntimeError), manager.rollback_context("k", agent):  # noqa: PT012
+        before[0].facts.append("forget this")
+        agent.memory = None
+        raise RuntimeError
+    return agent
+
+
+def through_a_rollback_of_two(agent: Any) -> Any:
+    manager, other = CheckpointManager(), Agent(agent.memory)
+    with pytest.raises(RuntimeError), manager.rollback_context("k", other, agent):  # noqa: PT012
+        agent.memory = other.memory = None
+        raise RuntimeError
+    assert other.memory[0] is agent.memory[0]
+    return agent
+
+
+each_class = pytest.mark.parametrize("make", [Memory, Giving, Taking])
+
+
+@each_class
+@pytest.mark.parametrize(
+    "way",
+    [
+        through_a_store,
+        through_its_state,
+        Agent.clone,
+        through_a_rollback,
+        through_a_rollback_of_two,
+    ],
+)
+def test_an_inner_object_comes_back_as_an_object(make: Any, way: Way) -> None:
+    memory = make("a")
+    found = way(Agent([memory, {"same": memory}])).memory
+    assert type(found[0]) is make
+    assert found[0].facts == ["a"]
+    assert vars(found[0]).keys() <= {"facts", "_conn"}
+    assert found[1]["same"] is found[0]
+
+
+@each_class
+def test_an_inner_object_that_is_in_its_place_is_loaded_in_place(make: Any) -> None:
+    there = make("b")
+    found = through_a_store(Agent(make("a")), Agent(there))
+    assert found.memory is there
+    assert (there.facts, there._conn) == (["a"], "live")
+
+
+@each_class
+def test_a_rollback_gives_the_same_inner_object_back(make: Any) -> None:
+    there = make("a")
+    found = through_a_rollback(Agent([there]))
+    assert found.memory[0] is there
+    assert (there.facts, there._conn) == (["a"], "live")
+
+
+@each_class
+def test_a_snapshot_and_a_clone_share_nothing_with_the_object(make: Any) -> None:
+    agent = Agent(make("a"))
+    state, cloned = agent.state_dict(), agent.clone()
+    agent.memory.facts.append("b")
+    assert ["a"] in state["memory"].values()
+    assert cloned.memory.facts == ["a"]
+
+
+class Holder(Checkpointable):
+    """Gives a state that leads to objects, to itself, and to the same thing twice."""
+
+    def __init__(self, inner: Any = None) -> None:
+        self.inner, self.twice = inner, []
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"inner": self.inner, "twice": [self.twice, self.twice]}
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        super().load_state_dict(state, strict=strict)
+
+
+def test_a_state_that_it_gives_may_hold_objects() -> None:
+    holder = Holder(Memory("a"))
+    holder.twice = [holder.inner]
+    found = through_a_store(Agent(holder)).memory
+    assert found.inner.facts == ["a"]
+    assert found.twice[0] is found.twice[1]
+    assert found.twice[0][0] is found.inner
+
+
+def test_half_of_our_words_are_refused() -> None:
+    class Half(Checkpointable):
+        def state_dict(self) -> dict[str, Any]:
+            return {"a": 1, "__version__": 3}
+
+    with pytest.raises(TypeError, match=r"gave '__version__', and names that begin with two"):
+        Agent(Half()).state_dict()
+
+
+def test_a_state_that_it_gives_may_lead_back_to_the_object() -> None:
+    holder = Holder()
+    holder.inner = Agent([holder])
+    found = through_a_store(holder, Holder())
+    assert found.inner.memory[0] is found
+    found = through_a_store(Agent(holder)).memory
+    assert found.inner.memory[0] is found
+
+
+class Child(Checkpointable):
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self._conn: Any = object()
+
+
+class Checked(Checkpointable):
+    """Looks at what it has loaded."""
+
+    def __init__(self) -> None:
+        self.child: Any = Child()
+        self.kids: list[Any] = [Child(), {"kid": Child()}]
+        self.level = 0
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        super().load_state_dict(state, strict=strict)
+        if self.level < 0:
+            raise ValueError("a bad level")
+
+
+class Stamped(Checked):
+    """Adds to what we give, and takes it away again."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "stamp": 1}
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        del state["stamp"]
+        super().load_state_dict(state, strict=strict)
+
+
+class Upgraded(Checkpointable):
+    """Adds to what we give, and lets us load it."""
+
+    def __init__(self) -> None:
+        self.child: Any = Child()
+        self.kids: list[Any] = [Child(), {"kid": Child()}]
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict()
+
+
+class Spelled(Upgraded):
+    """Asks the objects in it by itself."""
+
+    def state_dict(self) -> dict[str, Any]:
+        first, second = self.kids[0], self.kids[1]["kid"]
+        kids = [first.state_dict(), {"kid": second.state_dict()}]
+        return {"child": self.child.state_dict(), "kids": kids}
+
+
+def children(agent: Any) -> list[Any]:
+    return [agent.child, agent.kids[0], agent.kids[1]["kid"]]
+
+
+def test_a_load_that_its_own_method_ends_leaves_inner_objects_as_they_were() -> None:
+    manager, bad, target = CheckpointManager(), Checked(), Checked()
+    bad.level, bad.child.number, bad.kids = -1, 9, []
+    before, kids = vars(target).copy(), children(target)
+    for saved, into in ((bad, target), (Agent(bad), Agent(target))):
+        manager.save("k", saved)
+        with pytest.raises(ValueError, match="a bad level"):
+            manager.load("k", into)
+        assert vars(target) == before
+        assert children(target) == kids
+        assert target.child.number == 0
+
+
+@pytest.mark.parametrize("make", [Checked, Stamped, Upgraded, Spelled])
+@pytest.mark.parametrize("wrap", [lambda agent: agent, Agent], ids=["alone", "inside another"])
+def test_a_rollback_gives_the_objects_in_it_back_as_well(make: Any, wrap: Any) -> None:
+    manager, agent = CheckpointManager(), make()
+    kids, connections = children(agent), [kid._conn for kid in children(agent)]
+    with pytest.raises(RuntimeError), manager.rollback_context("k", wrap(agent)):  # noqa: PT012
+        agent.child.number = agent.kids[0].number = 5
+        agent.child, agent.kids = Child(7), [agent.kids[1], agent.kids[0]]
+        raise RuntimeError
+    assert children(agent) == kids
+    assert [(kid.number, kid._conn) for kid in kids] == [(0, each) for each in connections]
+
+
+@pytest.mark.parametrize("make", [Checked, Stamped, Upgraded])
+def test_a_clone_has_objects_of_its_own_that_are_made_like_those_in_it(make: Any) -> None:
+    agent = make()
+    agent.child = agent.kids[0] = Child(7)
+    agent.kids.append(Child(8))
+    cloned = agent.clone()
+    assert [child.number for child in children(cloned)] == [7, 7, 0]
+    assert cloned.child is cloned.kids[0]
+    assert hasattr(cloned.kids[2], "_conn")
+    assert not {*children(cloned)} & {*children(agent)}
+
+
+@pytest.mark.parametrize("make", [Agent, Checked, Stamped, Upgraded])
+def test_what_a_rollback_saves_does_not_differ_from_the_object(make: Any) -> None:
+    manager, agent = CheckpointManager(), make()
+    agent.other = [Child(), {"__class__": "C", "__version__": "1", "__object__": Child()}]
+    with manager.rollback_context("k", agent):
+        pass
+    assert manager.diff("k", agent=agent)["changed"] == {}
+    found = manager.load("k", make())
+    assert found.other[1].keys() == {"__class__", "__version__", "__object__"}
