@@ -10,8 +10,9 @@ it is told what does: that is cheaper than to look first, because it nearly alwa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import ormsgpack
 
@@ -50,6 +51,14 @@ def found_alias(found: Found, place: Place | None) -> Alias | None:
     """The alias at a place, if there is one."""
     row = live_item(found, place) if place is not None else None
     return read_alias(row) if row is not None else None
+
+
+class Renamed(NamedTuple):
+    """A copy of a checkpoint that has an alias: what it says of itself, and an alias of its own."""
+
+    context: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    place: Place
 
 
 class Known(NamedTuple):

@@ -21,6 +21,7 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
+from lastgood.adapters.graph_copies import ORIGINAL
 from lastgood.adapters.graph_names import WRITES, Spot
 from lastgood.adapters.langgraph.versions import shortened, whole
 from lastgood.checkpoints import read_mapping
@@ -32,6 +33,7 @@ from lastgood.rows import CheckpointRow, ItemRow
 
 FRAMEWORK = "langgraph"
 PARENT = "parent_id"
+_OURS = (PARENT, ORIGINAL)
 _INNER = ("__input__", "__interrupt__", "__start__", "__snapshot_bumps__")
 
 
@@ -107,7 +109,7 @@ class Context:
 
     def checkpoint(self, values: Any) -> Checkpoint:
         """The checkpoint with its channel values."""
-        fields = {key: value for key, value in self.fields.items() if key != PARENT}
+        fields = {key: value for key, value in self.fields.items() if key not in _OURS}
         return cast(Checkpoint, {**fields, "channel_values": values})
 
 
