@@ -1,4 +1,4 @@
-"""Rewinds, forks and undos of a graph's thread: where it goes on, and with what."""
+"""Rewinds, forks, undos and copies of a graph's thread: where it goes on, and with what."""
 
 import operator
 from collections.abc import Sequence
@@ -132,6 +132,20 @@ class TestGoingBack:
         saver.delete_for_runs(["two"])
         assert list(saver.list(config())) == []
 
+    def test_a_copy_goes_on_there(self, saver: LastgoodSaver, how: str) -> None:
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        self.go(saver, how, 2)
+        saver.copy_thread("t", "copy")
+        found = app.get_state(config("copy"))
+        assert (found.values["log"], found.next) == (["one"], ("a",))
+        assert _told(saver, "copy") == _told(saver, "t")
+        client_of(saver).undo("t")
+        saver.copy_thread("t", "undone")
+        assert log_of(app, "undone") == log_of(app)
+        assert len(talk(app, "more", where=config("undone"))) == len(log_of(app)) + 3
+
     def test_it_waits_again_for_an_answer(self, saver: LastgoodSaver, how: str) -> None:
         app = asking(saver)
         app.invoke({"log": ["q"]}, config())
@@ -162,6 +176,19 @@ def asking(saver: LastgoodSaver) -> Any:
     return made.compile(checkpointer=saver)
 
 
+def _told(saver: LastgoodSaver, thread: str) -> list[Any]:
+    """All that a list tells of a thread, but its name."""
+    return [
+        (
+            found.checkpoint,
+            found.metadata,
+            found.pending_writes,
+            found.parent_config and found.parent_config["configurable"]["checkpoint_id"],
+        )
+        for found in saver.list(config(thread))
+    ]
+
+
 class TestForksBeside:
     def test_the_thread_stays_where_it_is(self, saver: LastgoodSaver) -> None:
         app = graph(saver)
@@ -169,6 +196,10 @@ class TestForksBeside:
         before = app.get_state(config())
         client_of(saver).fork("t/graph@2", branch="aside")
         assert app.get_state(config()) == before
+        saver.copy_thread("t", "copy")
+        assert app.get_state(config("copy")).values == before.values
+        client_of(saver).switch("copy", "aside")
+        assert app.get_state(config("copy")).next == ("a",)
 
     def test_an_edit_is_where_the_graph_goes_on(self, saver: LastgoodSaver) -> None:
         app = asking(saver)
@@ -176,3 +207,33 @@ class TestForksBeside:
         client_of(saver).fork("t/graph@2", edits={"log[0]": "edited"}, switch=True)
         assert app.invoke(Command(resume="yes"), config())["log"] == ["edited", "yes"]
         assert app.get_state(config()).values["log"] == ["edited", "yes"]
+
+
+class TestCopies:
+    def test_a_backup_brings_a_pruned_thread_back(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        saver.prune(["t"])
+        before = log_of(app)
+        saver.copy_thread("t", "backup")
+        saver.delete_thread("t")
+        saver.copy_thread("backup", "t")
+        assert log_of(app) == before
+        assert _told(saver, "t") == _told(saver, "backup")
+        saver.copy_thread("backup", "t")
+        assert _told(saver, "t") == _told(saver, "backup")
+        assert talk(app, "more")[: len(before)] == before
+
+    def test_a_copy_has_the_parents_that_its_source_has(self, saver: LastgoodSaver) -> None:
+        app = asking(saver)
+        for number in range(3):
+            options = {**config(), "metadata": {"run_id": f"run {number}"}}
+            app.invoke({"log": ["q"]}, options)
+            app.invoke(Command(resume="yes"), options)
+        saver.delete_for_runs(["run 1"])
+        saver.copy_thread("t", "copy")
+        assert _told(saver, "copy") == _told(saver, "t")
+        assert app.get_state(config("copy")).values == app.get_state(config()).values
+        listed = {found[0]["id"] for found in _told(saver, "copy")}
+        assert {found[3] for found in _told(saver, "copy")} <= listed | {None}

@@ -43,6 +43,8 @@ class Put(NamedTuple):
     context: Context
     intent: SaveAs
     run: str | None
+    branch: str | None = None
+    """The branch that it is to be on; else that of what it follows."""
 
 
 class Putting:
@@ -140,7 +142,7 @@ class Putting:
             writes = await core.backend.commit(intent)
             if not isinstance(writes.answer, Known):
                 break
-            intent = _corrected(intent, writes.answer)
+            intent = _corrected(intent, writes.answer, put.branch)
             again = await self._same(intent)
             if again is not None:
                 return again
@@ -216,11 +218,11 @@ def _beside(fields: Fields) -> dict[bytes, Node]:
     return {key: settled(child) for key, child in fields.children.items()}
 
 
-def _corrected(intent: SaveAs, known: Known) -> SaveAs:
+def _corrected(intent: SaveAs, known: Known, branch: str | None) -> SaveAs:
     """The same with what the store says of the aliases."""
     parent_id = known.parent.id if known.parent else b""
     follows = known.own.id if known.own and known.own.id else parent_id
-    save = intent.save._replace(parent=follows or None, branch=None)
+    save = intent.save._replace(parent=follows or None, branch=branch)
     return replace(intent, save=save, parent_id=parent_id, replaces=known.own)
 
 
