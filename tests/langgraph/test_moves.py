@@ -10,7 +10,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.adapters.langgraph import LangGraphAdapter, LastgoodSaver
 from lastgood.client import BlockingClient
 from tests.langgraph.test_deltas import history
 from tests.langgraph.test_saver import config
@@ -237,3 +237,33 @@ class TestCopies:
         assert app.get_state(config("copy")).values == app.get_state(config()).values
         listed = {found[0]["id"] for found in _told(saver, "copy")}
         assert {found[3] for found in _told(saver, "copy")} <= listed | {None}
+
+
+class TestOtherLanes:
+    """A thread of a graph may have states of other agents: they are not LangGraph's."""
+
+    def test_a_state_that_was_handed_over(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        given = client_of(saver).handoff("t/graph@2", "reviewer")
+        self.check(saver, app, given)
+
+    def test_a_state_that_was_saved_by_hand(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        made = LangGraphAdapter().extract(app.get_state(config()), agent_id="my-agent")
+        self.check(saver, app, client_of(saver).put(made))
+
+    def check(self, saver: LastgoodSaver, app: Any, other: str) -> None:
+        before, listed = log_of(app), list(saver.list(config()))
+        everywhere: Any = {"configurable": {"thread_id": "t"}}
+        assert list(saver.list(everywhere)) == listed
+        saver.copy_thread("t", "copy")
+        assert log_of(app, "copy") == before
+        saver.prune(["t"])
+        assert len(list(saver.list(everywhere))) == 1
+        assert log_of(app) == before
+        assert client_of(saver).restore(other).session_id == "t"
+        assert saver.get_tuple(listed[-2].config) is None

@@ -55,7 +55,7 @@ class Copying:
         listing = Listing(thread, above=seq, limit=BATCH)
         while True:
             page = await self._core.backend.history(self._core.tenant, listing)
-            found += [self._reading.row(one) for one in page if is_ours(one.row)]
+            found += [self._reading.row(one) for one in page if is_ours(one)]
             if len(page) < BATCH:
                 return found[::-1]
             listing = listing._replace(before=page[-1].row.seq)

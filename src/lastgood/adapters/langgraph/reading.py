@@ -82,7 +82,7 @@ class Reading:
     async def head(self, spot: Spot) -> Row | None:
         """The head of the namespace's current branch; no values."""
         tip = await self._core.tip(spot.thread, spot.lane)
-        return self.row(tip) if tip is not None and is_ours(tip.row) else None
+        return self.row(tip) if tip is not None and is_ours(tip) else None
 
     async def latest(self, spot: Spot) -> Raw | None:
         """The same with its values."""
@@ -151,7 +151,7 @@ class Reading:
         before = (await self._core.backend.find(self._core.tenant, [found.before])).get(
             found.before
         )
-        return self.row(before).context.id if before and is_ours(before.row) else None
+        return self.row(before).context.id if before and is_ours(before) else None
 
     # lists
 
@@ -177,7 +177,7 @@ class Reading:
     ) -> tuple[list[Raw], Listing | None]:
         """The next checkpoints of a thread, newest first, and where to go on."""
         located = await self._core.backend.history(self._core.tenant, listing)
-        rows = await self._listed(listing.thread, [one for one in located if is_ours(one.row)])
+        rows = await self._listed(listing.thread, [one for one in located if is_ours(one)])
         kept = [row for row in rows if self._is_wanted(row, wanted)][:limit]
         more = len(located) == listing.limit
         following = listing._replace(before=located[-1].row.seq) if more else None
@@ -249,7 +249,7 @@ class Reading:
         """
         id = first.located.row.id
         line = await self._core.backend.lineage(self._core.tenant, id, TOGETHER)
-        rows = [self.row(one) for one in line if is_ours(one.row) and one.agent == first.spot.lane]
+        rows = [self.row(one) for one in line if is_ours(one) and one.agent == first.spot.lane]
         before = [row for row in rows if row.located.row.id != id]
         places = [row.spot.alias(row.context.id) for row in before]
         aliases = await self.aliases(first.spot.thread, places) if places else {}

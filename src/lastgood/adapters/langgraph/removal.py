@@ -127,7 +127,7 @@ class Removal:
         listing = Listing(thread, limit=500)
         while True:
             page = await self._core.backend.history(self._core.tenant, listing)
-            found += [self._reading.row(one) for one in page if is_ours(one.row)]
+            found += [self._reading.row(one) for one in page if is_ours(one)]
             if len(page) < listing.limit:
                 return found
             listing = listing._replace(before=page[-1].row.seq)

@@ -22,8 +22,9 @@ from langgraph.checkpoint.base import (
 )
 
 from lastgood.adapters.graph_copies import ORIGINAL
-from lastgood.adapters.graph_names import WRITES, Spot
+from lastgood.adapters.graph_names import WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.versions import shortened, whole
+from lastgood.backend import Located
 from lastgood.checkpoints import read_mapping
 from lastgood.codec import Codec
 from lastgood.errors import CheckpointIntegrityError, SerializationError
@@ -113,9 +114,9 @@ class Context:
         return cast(Checkpoint, {**fields, "channel_values": values})
 
 
-def is_ours(row: CheckpointRow) -> bool:
-    """Whether a row was saved for LangGraph."""
-    return row.framework == FRAMEWORK
+def is_ours(found: Located) -> bool:
+    """Whether a graph saved it; agents of other names may have been given its states."""
+    return found.row.framework == FRAMEWORK and namespace_of(found.agent) is not None
 
 
 def unchanged(checkpoint: Checkpoint, new_versions: Any, base: Mapping[str, Any]) -> set[str]:
