@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from lastgood.adapters.graph_names import WRITES, Spot, namespace_of
+from lastgood.adapters.graph_names import REVISED, WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.memory import Entry, Memory
 from lastgood.adapters.langgraph.shapes import Context, Shape, is_ours, read_writes
 from lastgood.alias_rules import SHELF, Alias, found_alias, read_alias
@@ -225,9 +225,10 @@ class Reading:
         """A checkpoint or a stub, and what it follows by its parents' aliases, nearest first."""
         found: Row | Raw | None = start
         visited: set[str] = set()
+        revised = await self.revised(start.spot.thread)
         while found is not None:
             wanted: str | None = found.context.id
-            for each in [found] if isinstance(found, Raw) else await self._line(found):
+            for each in [found] if isinstance(found, Raw) else await self._line(found, revised):
                 if each.context.id == wanted and wanted not in visited:
                     visited.add(wanted)
                     yield each
@@ -242,7 +243,7 @@ class Reading:
             if each.context.id != start.context.id:
                 yield each
 
-    async def _line(self, first: Row) -> list[Row]:
+    async def _line(self, first: Row, revised: set[bytes]) -> list[Row]:
         """A checkpoint and the next ones on our own line, which mostly is LangGraph's too.
 
         Without those that a revision has replaced: it may follow others, and has other values.
@@ -250,11 +251,22 @@ class Reading:
         id = first.located.row.id
         line = await self._core.backend.lineage(self._core.tenant, id, TOGETHER)
         rows = [self.row(one) for one in line if is_ours(one) and one.agent == first.spot.lane]
-        before = [row for row in rows if row.located.row.id != id]
-        places = [row.spot.alias(row.context.id) for row in before]
-        aliases = await self.aliases(first.spot.thread, places) if places else {}
-        named = {alias.id for alias in aliases.values()}
-        return [first, *(row for row in before if row.located.row.id in named)]
+        if not revised:
+            return rows
+        places = {row.located.row.id: row.spot.alias(row.context.id) for row in rows}
+        doubtful = [place for place in places.values() if place[1] in revised]
+        aliases = await self.aliases(first.spot.thread, doubtful) if doubtful else {}
+        return [
+            row
+            for row in rows
+            if (alias := aliases.get(places[row.located.row.id])) is None
+            or row.located.row.id in (alias.id, id)
+        ]
+
+    async def revised(self, thread: str) -> set[bytes]:
+        """The keys of the aliases under which something was put more than once: mostly none."""
+        listing = ItemListing(thread, REVISED)
+        return {row.key async for row in every_item(self._core, listing)}
 
     async def parent_alias(self, found: Row | Raw) -> str | None:
         """The alias of what a checkpoint or a stub follows."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from lastgood.adapters.graph_names import RUNS, run_place
+from lastgood.adapters.graph_names import RUNS, revised_place, run_place
 from lastgood.adapters.langgraph.memory import Memory
 from lastgood.adapters.langgraph.reading import Reading, Row
 from lastgood.adapters.langgraph.shapes import is_ours
@@ -136,6 +136,8 @@ class Removal:
         names = plan.names()
         gone = {_place(row) for row in plan.rows} - names.keys()
         writes = await self._reading.write_places(thread, list(gone))
+        revised = await self._reading.revised(thread)
+        noted = [revised_place(place) for place in gone if place[1] in revised]
         stubs = await self._stubs.change(thread, list(names.values()), gone, plan.aliases)
         return Remove(
             self._core.tenant,
@@ -144,7 +146,7 @@ class Removal:
             tuple(plan.doomed),
             _branches(plan),
             puts=(*stubs.puts, *_renamed(plan, names)),
-            drops=(*gone, *writes, *stubs.drops, *notes),
+            drops=(*gone, *writes, *noted, *stubs.drops, *notes),
         )
 
 
