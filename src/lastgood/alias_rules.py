@@ -10,8 +10,9 @@ it is told what does: that is cheaper than to look first, because it nearly alwa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import ormsgpack
 
@@ -52,6 +53,14 @@ def found_alias(found: Found, place: Place | None) -> Alias | None:
     return read_alias(row) if row is not None else None
 
 
+class Renamed(NamedTuple):
+    """A copy of a checkpoint that has an alias: what it says of itself, and an alias of its own."""
+
+    context: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    place: Place
+
+
 class Known(NamedTuple):
     """What the aliases of a refused save really name."""
 
@@ -89,7 +98,7 @@ class SaveAs:
             return Writes(answer=self.save.decide(found, taken).answer)
         if own != self.replaces or (parent.id if parent else b"") != self.parent_id:
             return Writes(answer=Known(own, parent))
-        if self.parent is not None and parent is None and _began_anew(found):
+        if self.parent is not None and parent is None and self._is_late(found):
             raise deleted(self.save.thread)
         writes = self.save.decide(found, taken)
         assert writes.thread is not None, "the id is new"
@@ -103,9 +112,8 @@ class SaveAs:
     def again(self) -> Self:
         return replace(self, save=self.save.again())
 
-
-def _began_anew(found: Found) -> bool:
-    """Whether the thread was deleted, or is another one than that which was deleted."""
-    if found.thread is None:
-        return False
-    return found.live is None or found.live.incarnation > 1
+    def _is_late(self, found: Found) -> bool:
+        """Whether the parent went with its thread, as far as a writer that holds none can tell."""
+        if self.save.holder is not None or found.thread is None:
+            return False
+        return found.live is None or found.live.incarnation > 1

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from lastgood import registry
+from lastgood.alias_rules import SaveAs
 from lastgood.backend import Located
 from lastgood.building import build_state
-from lastgood.commits import Scope
+from lastgood.commits import Place, Scope, Writes
 from lastgood.core import About, Core, Loaded
 from lastgood.driver import Driver
 from lastgood.editing import edited
@@ -56,13 +58,14 @@ async def fork(
 ) -> str:
     """A line of its own from any checkpoint; its id."""
     loaded = await driver.run(_whole(core, ref))
-    source, removed = loaded.located, tuple(remove)
+    copy, removed = _copy(core, loaded.located, "fork_of"), tuple(remove)
     if edits is None and not removed:
-        draft = core.copy_draft(source.row, _about(core, source, "fork_of"))
+        draft = core.copy_draft(loaded.located.row, copy.about)
     else:
-        draft = _edited_draft(core, loaded, edits or {}, removed)
-    intent = _beside(core, source, draft)._replace(branch=branch, switch=switch, kind="fork")
-    return (await driver.run(core.save(intent))).label
+        draft = _edited_draft(core, loaded, copy.about, edits or {}, removed)
+    intent = _beside(core, loaded.located, draft)
+    intent = intent._replace(branch=branch, switch=switch, kind="fork")
+    return (await driver.run(_saved(core, intent, copy.alias)))[0].label
 
 
 async def _whole(
@@ -72,7 +75,9 @@ async def _whole(
     return await core.load(await locate(core, ref, thread, agent))
 
 
-def _edited_draft(core: Core, loaded: Loaded, edits: Edits, remove: tuple[str, ...]) -> Draft:
+def _edited_draft(
+    core: Core, loaded: Loaded, about: About, edits: Edits, remove: tuple[str, ...]
+) -> Draft:
     source, state = loaded.located, build_state(core.codec, loaded.stored.tree)
     if callable(edits):
         returned = edits(state)
@@ -81,13 +86,20 @@ def _edited_draft(core: Core, loaded: Loaded, edits: Edits, remove: tuple[str, .
     if edits or remove:
         state = edited(core.codec, state, edits, remove)
     captured = core.encode(state, source.session, source.agent, source.row.id)
-    return core.draft(captured, _about(core, source, "fork_of"))
+    return core.draft(captured, about)
 
 
-def _about(core: Core, source: Located, verb: str) -> About:
-    """What a copy says of itself: all that its source did, but the name of the step."""
+class Copy(NamedTuple):
+    """What a copy says of itself, and its alias where its framework has such."""
+
+    about: About
+    alias: Place | None
+
+
+def _copy(core: Core, source: Located, verb: str) -> Copy:
+    """All that the source says of itself, but the name of the step and a framework's own id."""
     header = core.header(source)
-    return About(
+    about = About(
         agent=source.agent,
         framework=header.framework,
         step=header.step_index,
@@ -96,10 +108,22 @@ def _about(core: Core, source: Located, verb: str) -> About:
         context=header.agent_context,
         metadata=header.metadata,
     )
+    named = registry.renamed(
+        source.row.framework, source.session, source.agent, header.agent_context, header.metadata
+    )
+    if named is None:
+        return Copy(about, None)
+    return Copy(about._replace(context=named.context, metadata=named.metadata), named.place)
 
 
 def _beside(core: Core, source: Located, draft: Draft) -> Save:
     return Save(core.tenant, source.session, draft, parent=source.row.id)
+
+
+async def _saved(core: Core, intent: Save, alias: Place | None) -> tuple[CheckpointRow, Writes]:
+    intent = await core.with_base(intent)
+    writes = await core.backend.commit(intent if alias is None else SaveAs(intent, alias))
+    return core.committed(intent, writes), writes
 
 
 async def rewind(core: Core, driver: Driver, thread: str, to: str, agent: str | None) -> Move:
@@ -110,15 +134,14 @@ async def rewind(core: Core, driver: Driver, thread: str, to: str, agent: str | 
             f"{to} is in {target.session}/{target.agent}, not in {thread}"
             f"{'' if agent is None else f'/{agent}'}. Use fork() or handoff() to go elsewhere."
         )
-    draft = core.copy_draft(target.row, _about(core, target, "rewind_to"))
+    copy = _copy(core, target, "rewind_to")
+    draft = core.copy_draft(target.row, copy.about)
     intent = _beside(core, target, draft)._replace(kind="rewind")
-    writes = await driver.run(_committed(core, intent))
-    return moved(core, writes)
+    return moved(core, await driver.run(_committed(core, intent, copy.alias)))
 
 
-async def _committed(core: Core, intent: Save) -> Moved:
-    writes = await core.backend.commit(intent)
-    row = core.committed(intent, writes)
+async def _committed(core: Core, intent: Save, alias: Place | None) -> Moved:
+    row, writes = await _saved(core, intent, alias)
     entry = writes.move or await _entry_of(core, intent, row)
     return Moved(intent.thread, intent.draft.agent, entry, row)
 

@@ -1,16 +1,18 @@
-"""Which backend serves which address: url scheme -> backend. The one list to extend.
+"""Which backend serves which address, and which framework names its checkpoints by ids of its own.
 
-A backend's module is loaded when its scheme is first used, so `import lastgood` loads no driver.
+The lists to extend. A module is loaded when it is first needed, so `import lastgood` loads no
+driver and no adapter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
+from lastgood.alias_rules import Renamed
 from lastgood.backend import Backend
 
 
@@ -105,6 +107,25 @@ _SECRET_OPTION = re.compile(r"([?&])(\w*password)=[^&]*")
 ALIASES = {"postgres": "postgresql", "rediss": "redis", "unix": "redis"}
 CACHES = ("redis://", "rediss://", "unix://")
 TITLES = {"postgres": "PostgreSQL", "redis": "Redis"}
+
+
+RENAMING = {"langgraph": "lastgood.adapters.graph_copies"}
+"""Frameworks whose checkpoints have aliases: the module that gives a copy one of its own."""
+
+
+def renamed(
+    framework: str,
+    thread: str,
+    agent: str,
+    context: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+) -> Renamed | None:
+    """The names of a copy of a checkpoint, if its framework has such; needs no extra."""
+    module = RENAMING.get(framework)
+    if module is None:
+        return None
+    found: Renamed | None = _loaded(module, "").renamed(thread, agent, context, metadata)
+    return found
 
 
 def make(scheme: str, **arguments: Any) -> Backend:

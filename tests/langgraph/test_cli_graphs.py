@@ -322,3 +322,17 @@ def test_rewind_by_hand_is_where_the_graph_goes_on(store: str, capsys: Any) -> N
     texts = [message.content for message in app.get_state(config("chat")).values["messages"]]
     assert texts[:1] == ["hello"]
     assert texts[2] == "other"
+
+
+def test_a_rewind_to_a_question_waits_for_its_answer_again(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "again.db")
+    app = asker(path, lambda _: interrupt("sure?") and {})
+    app.invoke(Command(resume="yes"), config("t"))
+    assert "waits for" not in told(capsys, "threads", "--store", path)
+    told(capsys, "rewind", "t", "@2", "--store", path)
+    for words in (["threads", "--status", "waiting"], ["log", "t"], ["show", "t"]):
+        assert '"sure?"' in told(capsys, *words, "--store", path)
+    app.invoke(None, config("t"))
+    assert told(capsys, "threads", "--store", path).count('"sure?"') == 1
+    app.invoke(Command(resume="yes"), config("t"))
+    assert "waits for" not in told(capsys, "threads", "--store", path)

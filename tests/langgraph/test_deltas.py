@@ -116,6 +116,23 @@ class TestHistory:
         after, _ = put(saver, {}, parent=first)
         assert history(saver, after, "d") == {"d": ([[0]], "none")}
 
+    def test_a_revision_of_an_ancestor_is_what_counts(self, saver: LastgoodSaver) -> None:
+        first, made = put(saver, {})
+        places = line(saver, [{}, {}], parent=first)
+        seed = _DeltaSnapshot(["stored"])
+        put(saver, {}, checkpoint={**made, "channel_values": {"d": seed}})
+        assert history(saver, places[-1], "d") == {"d": ([[0]], seed)}
+        after, _ = put(saver, {}, parent=places[-1])
+        assert history(saver, after, "d") == {"d": ([[0], [1]], seed)}
+
+    def test_a_revision_may_follow_another(self, saver: LastgoodSaver) -> None:
+        left, right = line(saver, [{"d": ["left"]}]), line(saver, [{"d": ["right"]}])
+        middle, made = put(saver, {}, parent=left[0])
+        after, _ = put(saver, {}, parent=middle)
+        last, _ = put(saver, {}, parent=after)
+        put(saver, {}, checkpoint=made, parent=right[0])
+        assert history(saver, last, "d") == {"d": ([[0]], ["right"])}
+
     def test_ids_that_run_backwards(self, saver: LastgoodSaver) -> None:
         parent = None
         for number in (9, 5, 1):
@@ -214,6 +231,47 @@ class TestGraphs:
         assert other.get_state(config()).values == next(iter(after.values()))
         assert saver.client.blocking.verify(data=True).clean  # type: ignore[union-attr]
 
+    @pytest.mark.parametrize("order", ["210", "012", "201", "120"])
+    def test_one_removal_after_another_takes_nothing(
+        self, saver: LastgoodSaver, order: str
+    ) -> None:
+        app = graph(saver, frequency=100)
+        for number in range(4):
+            talk(app, 1, config(), run=f"run {number}", first=number)
+        before = app.get_state(config()).values
+        for number in order:
+            saver.delete_for_runs([f"run {number}"])
+            place = app.get_state(config())
+            assert place.values == before
+            history(saver, place.config, "log")
+            saver.copy_thread("t", f"after {number}")
+            assert app.get_state(config(f"after {number}")).values == before
+        saver.prune(["t"])
+        assert app.get_state(config()).values == before
+        assert saver.client.blocking.verify(data=True).clean  # type: ignore[union-attr]
+
+    def test_a_prune_after_a_deleted_run_takes_nothing(self, saver: LastgoodSaver) -> None:
+        app = graph(saver, frequency=100)
+        for number in range(4):
+            talk(app, 1, config(), run=f"run {number}", first=number)
+        before = app.get_state(config()).values
+        saver.delete_for_runs(["run 2"])
+        saver.prune(["t"])
+        assert app.get_state(config()).values == before
+
+    def test_prunes_one_after_another_leave_one_stub(self, saver: LastgoodSaver) -> None:
+        app = graph(saver, frequency=100)
+        for number in range(4):
+            talk(app, 1, config(), first=number)
+            saver.prune(["t"])
+        head = saver.get_tuple(config())
+        assert head is not None
+        assert head.parent_config is not None
+        stub = saver.get_tuple(head.parent_config)
+        assert stub is not None
+        assert stub.parent_config is None
+        assert len(app.get_state(config()).values["log"]) == 8
+
     def test_a_copy_can_be_read_and_goes_on(self, saver: LastgoodSaver) -> None:
         app = graph(saver)
         talk(app, 5, config())
@@ -232,3 +290,33 @@ class TestGraphs:
             app.invoke({"log": [f"in{number}"]}, config(), durability="exit")
         found = graph(LastgoodSaver(saver.client)).get_state(config()).values["log"]
         assert [entry for entry in found if entry.startswith("in")] == [f"in{n}" for n in range(5)]
+
+
+class TestRevisionsThatGo:
+    def test_one_that_follows_nothing_any_more(self, saver: LastgoodSaver) -> None:
+        first, _ = put(saver, {"d": [1]}, metadata=_of("one"))
+        second, made = put(saver, {}, parent=first, metadata=_of("two"))
+        put(saver, {}, checkpoint=made, metadata=_of("two"))
+        saver.delete_for_runs(["one"])
+        assert saver.get_tuple(first) is None
+        assert history(saver, second, "d") == {"d": ([], "none")}
+
+    def test_all_of_a_checkpoint_go_with_the_run_of_the_newest(self, saver: LastgoodSaver) -> None:
+        place, made = put(saver, {"a": 1}, metadata=_of("one"))
+        put(saver, {}, checkpoint={**made, "channel_values": {"a": 2}}, metadata=_of("two"))
+        saver.delete_for_runs(["two"])
+        assert saver.get_tuple(place) is None
+        assert saver.get_tuple(config()) is None
+
+    def test_the_newest_stays_without_the_others(self, saver: LastgoodSaver) -> None:
+        place, made = put(saver, {"a": 1}, metadata=_of("one"))
+        put(saver, {}, checkpoint={**made, "channel_values": {"a": 2}}, metadata=_of("two"))
+        saver.delete_for_runs(["one"])
+        [listed] = saver.list(config())
+        assert listed.checkpoint["channel_values"] == {"a": 2}
+        assert saver.get_tuple(place) == listed
+
+
+def _of(run: str) -> Any:
+    counters = {"d": (1, 1)}
+    return {"source": "loop", "step": 1, "run_id": run, "counters_since_delta_snapshot": counters}

@@ -16,6 +16,7 @@ from lastgood.commits import Place
 ROOT = "graph"
 WRITES = "writes"
 RUNS = "runs"
+REVISED = "revised"
 _SIGNED = 1 << 31
 
 
@@ -59,6 +60,11 @@ def namespace_of(lane: str) -> str | None:
 def run_place(run: str) -> Place:
     """Where it is noted that a run wrote to a thread."""
     return RUNS, _text(run)
+
+
+def revised_place(alias: Place) -> Place:
+    """Where it is noted that a checkpoint was put more than once."""
+    return REVISED, alias[1]
 
 
 def _text(name: str) -> bytes:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from lastgood import BlockingClient, BranchInfo, Checkpoint, Header, LastgoodError
+from lastgood.adapters.graph_copies import ORIGINAL
 from lastgood.adapters.graph_names import ROOT, WRITES, Spot, namespace_of
 from lastgood.backend import ItemListing
 from lastgood.cli import values
@@ -55,7 +56,7 @@ def about(
     writes = _writes(client, found)
     upcoming = next_nodes(state)
     yield "next", _counted(upcoming) if upcoming else "nothing: the graph is through"
-    for question in _open(writes) if head else _asked(writes):
+    for question in _waits_for(client, found, writes) if head else _asked(writes):
         yield "waits for" if head else "asked", readable(question)
     for write in writes:
         if write.channel == _ERROR:
@@ -74,7 +75,8 @@ def waiting(client: BlockingClient, branches: Sequence[BranchInfo]) -> dict[str,
     found: dict[str, list[Any]] = {}
     for head in filter(is_graphs, heads):
         with suppress(LastgoodError, ValueError, TypeError, LookupError, RecursionError):
-            found[head.checkpoint_id] = list(_open(_writes(client, head)))
+            writes = _writes(client, head)
+            found[head.checkpoint_id] = list(_waits_for(client, head, writes))
     return {id: questions for id, questions in found.items() if questions}
 
 
@@ -105,9 +107,10 @@ def _counted(names: Iterable[str]) -> str:
     return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.items())
 
 
-def _writes(client: BlockingClient, found: Header) -> list[Write]:
+def _writes(client: BlockingClient, found: Header, name: str = "id") -> list[Write]:
+    """The writes of a checkpoint, or of the one that its context has under another name."""
     spot = Spot(found.session_id, namespace_of(found.agent_id) or "")
-    id = str(found.agent_context["id"])
+    id = str(found.agent_context[name])
     listing = ItemListing(spot.thread, WRITES, prefix=spot.prefix(id))
 
     async def read() -> list[Write]:
@@ -119,6 +122,13 @@ def _writes(client: BlockingClient, found: Header) -> list[Write]:
 def _write(row: ItemRow) -> Write:
     channel, task, path, value = json.loads(from_binary(row.value))
     return Write(str(channel), str(task), path, value, row.updated_at)
+
+
+def _waits_for(client: BlockingClient, found: Header, writes: Sequence[Write]) -> Iterator[Any]:
+    """The questions that a head waits with; a copy that did not run yet will ask them again."""
+    if writes or ORIGINAL not in found.agent_context:
+        return _open(writes)
+    return _asked(_writes(client, found, ORIGINAL))
 
 
 def _open(writes: Sequence[Write]) -> Iterator[Any]:

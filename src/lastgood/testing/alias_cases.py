@@ -8,11 +8,13 @@ import pytest
 
 from lastgood import ThreadDeletedError
 from lastgood.alias_rules import SHELF, Alias, Known, SaveAs, read_alias
+from lastgood.checkpoints import CheckpointBuilder
 from lastgood.client import Client
 from lastgood.commits import Place, Scope, Writes
 from lastgood.core import About
 from lastgood.ids import read_id, show_id
 from lastgood.item_rules import ItemDraft
+from lastgood.model import Framework
 from lastgood.removal_rules import Remove, Seen
 from lastgood.rules import Save
 from lastgood.testing.cases import case
@@ -31,10 +33,9 @@ async def put(client: Client, name: str, state: Any, **options: Any) -> Writes:
     core = core_of(client)
     follows = options.pop("follows", b"")
     draft = core.draft(core.encode(state, "s", "a"), About("a"))
-    intent = SaveAs(
-        Save(core.tenant, "s", draft, parent=follows or None, switch=True), place(name), **options
-    )
-    return await driven(client, core.backend.commit(intent))
+    save = Save(core.tenant, "s", draft, parent=follows or None, switch=True)
+    save = save._replace(holder=options.pop("holder", None))
+    return await driven(client, core.backend.commit(SaveAs(save, place(name), **options)))
 
 
 def row_id(writes: Writes) -> bytes:
@@ -113,6 +114,45 @@ async def a_late_child_of_a_deleted_thread(store: Store) -> None:
         await put(client, "two", {"n": 2}, **late)
     assert first
     assert len(await headers(client, "s")) == 1
+
+
+@case()
+async def who_holds_the_thread_is_not_late(store: Store) -> None:
+    """A copy may bring a checkpoint whose parent was removed, unless the thread goes meanwhile."""
+    client = store.client()
+    await put(client, "old", {"n": 0})
+    await client.delete("s")
+    first = await put(client, "one", {"n": 1})
+    assert first.checkpoint is not None
+    orphan = {"parent": place("none"), "holder": first.checkpoint.thread}
+    await put(client, "two", {"n": 2}, **orphan)
+    assert await keys(client, "s", shelf=SHELF) == [b"one", b"two"]
+    await client.delete("s")
+    with pytest.raises(ThreadDeletedError):
+        await put(client, "three", {"n": 3}, **orphan)
+
+
+@case()
+async def a_copy_of_a_graphs_checkpoint_has_its_own_alias(store: Store) -> None:
+    """Whether LangGraph is installed or not: the copy stays when the original goes."""
+    client = store.client()
+    made = CheckpointBuilder("graph", Framework.LANGGRAPH).session("s").execution_state({"n": 1})
+    original = await client.put(made.context({"id": "x", "parent_id": "w"}).build())
+    names = set()
+    for copy in (
+        (await client.rewind("s", 1)).head,
+        await client.restore(await client.fork("s@1")),
+        await client.restore(await client.fork("s@1", edits={"n": 2})),
+    ):
+        assert copy is not None
+        context = copy.agent_context
+        assert (context["parent_id"], context["copy_of"]) == ("w", "x")
+        found = await listed(client, "s", shelf=SHELF)
+        assert read_id(copy.checkpoint_id) in [read_alias(row).id for row in found]
+        names.add(context["id"])
+    assert len(names | {"x"}) == 4
+    assert (await client.restore(original)).agent_context["id"] == "x"
+    assert (await client.verify(data=True)).clean
 
 
 async def _removed(client: Client, ids: list[str], **options: Any) -> object:

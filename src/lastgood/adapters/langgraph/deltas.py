@@ -6,6 +6,7 @@ ancestors, and the writes from there on. Operations over a `Reading`.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from collections.abc import Sequence as Items
 from typing import NamedTuple
 
@@ -74,15 +75,21 @@ class Walk(NamedTuple):
         return read_stub(codec, source.stub)[1][channel]
 
 
-async def walk(core: Core, reading: Reading, spot: Spot, id: str, channels: Items[str]) -> Walk:
-    """Go back until every channel has a stored value, or to the beginning."""
+async def walk(
+    core: Core,
+    reading: Reading,
+    spot: Spot,
+    line: AsyncIterator[Row | Raw],
+    channels: Items[str],
+) -> Walk:
+    """Go back on a line until every channel has a stored value, or to the beginning."""
     visited: list[Visited] = []
     seeds: dict[str, int] = {}
     values: dict[str, Node] = {}
     remaining = set(channels)
     if not remaining:
         return Walk((), [], {}, {})
-    async for source in reading.ancestors(spot, id):
+    async for source in line:
         stored = await _stored(core, source, remaining)
         if stored and isinstance(source, Row):
             whole = (await core.load(source.located)).stored.tree

@@ -1,8 +1,8 @@
 """Putting checkpoints and writes: operations over a `Core`.
 
-A checkpoint, its alias and the note of its run are one commit. Writes may come before or after
-their checkpoint. They never begin a thread: those of a thread that is not there are parked for a
-day, out of sight, and taken over when it begins.
+A checkpoint, its alias and the notes of its run and of its revision are one commit. Writes may come
+before or after their checkpoint. They never begin a thread: those of a thread that is not there are
+parked for a day, out of sight, and taken over when it begins.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import ormsgpack
 from langgraph.checkpoint.base import Checkpoint
 
-from lastgood.adapters.graph_names import WRITES, Spot, run_place
+from lastgood.adapters.graph_names import WRITES, Spot, revised_place, run_place
 from lastgood.adapters.langgraph.memory import Entry, Memory
 from lastgood.adapters.langgraph.shapes import (
     FRAMEWORK,
@@ -50,6 +50,8 @@ class Put(NamedTuple):
     context: Context
     intent: SaveAs
     run: str | None
+    branch: str | None = None
+    """The branch that it is to be on; else that of what it follows."""
 
 
 class Putting:
@@ -172,7 +174,7 @@ class Putting:
             writes = await core.backend.commit(intent)
             if not isinstance(writes.answer, Known):
                 break
-            intent = _corrected(intent, writes.answer)
+            intent = _corrected(intent, writes.answer, put.branch)
             again = await self._same(intent)
             if again is not None:
                 return again
@@ -248,12 +250,16 @@ def _beside(fields: Fields) -> dict[bytes, Node]:
     return {key: settled(child) for key, child in fields.children.items()}
 
 
-def _corrected(intent: SaveAs, known: Known) -> SaveAs:
+def _corrected(intent: SaveAs, known: Known, branch: str | None) -> SaveAs:
     """The same with what the store says of the aliases."""
     parent_id = known.parent.id if known.parent else b""
     follows = known.own.id if known.own and known.own.id else parent_id
-    save = intent.save._replace(parent=follows or None, branch=None)
-    return replace(intent, save=save, parent_id=parent_id, replaces=known.own)
+    save = intent.save._replace(parent=follows or None, branch=branch)
+    beside = intent.beside
+    if known.own and known.own.id:
+        note = ItemDraft(*revised_place(intent.place), b"", first_wins=True)
+        beside = tuple(dict.fromkeys((*beside, note)))
+    return replace(intent, save=save, parent_id=parent_id, replaces=known.own, beside=beside)
 
 
 def _again(row: ItemRow) -> ItemDraft:

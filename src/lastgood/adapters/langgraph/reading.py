@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from lastgood.adapters.graph_names import WRITES, Spot, namespace_of
+from lastgood.adapters.graph_names import REVISED, WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.memory import Entry, Memory
 from lastgood.adapters.langgraph.shapes import Context, Shape, is_ours, read_writes
-from lastgood.alias_rules import Alias, found_alias
+from lastgood.alias_rules import SHELF, Alias, found_alias, read_alias
 from lastgood.backend import ItemListing, Listing, Located, ThreadListing
 from lastgood.building import build_state
 from lastgood.checkpoints import read_mapping
@@ -79,26 +79,24 @@ class Reading:
 
     # single checkpoints
 
-    async def latest(self, spot: Spot) -> Raw | None:
-        """The head of the namespace's current branch."""
+    async def head(self, spot: Spot) -> Row | None:
+        """The head of the namespace's current branch; no values."""
         tip = await self._core.tip(spot.thread, spot.lane)
-        if tip is None or not is_ours(tip.row):
-            return None
-        return (await self._loaded([self.row(tip)]))[0]
+        return self.row(tip) if tip is not None and is_ours(tip) else None
+
+    async def latest(self, spot: Spot) -> Raw | None:
+        """The same with its values."""
+        head = await self.head(spot)
+        return (await self._loaded([head]))[0] if head else None
 
     async def by_id(self, spot: Spot, id: str) -> Raw | None:
         """The checkpoint, or the stub, under an alias."""
-        alias = (await self.aliases(spot.thread, [spot.alias(id)])).get(spot.alias(id))
-        if alias is None:
-            return None
-        if alias.stub:
-            return await self._stub(spot, alias)
-        found = (await self._core.backend.find(self._core.tenant, [alias.id])).get(alias.id)
-        return (await self._loaded([self.row(found)]))[0] if found else None
+        found = await self.named(spot, id)
+        return (await self._loaded([found]))[0] if isinstance(found, Row) else found
 
     async def _stub(self, spot: Spot, alias: Alias) -> Raw:
         context = read_stub(self._core.codec, alias.stub)[0]
-        writes = await self._writes([(spot, context.id)])
+        writes = await self._writes(spot.thread, [spot.prefix(context.id)])
         return Raw(spot, context, None, None, writes[0], context.parent, alias.stub)
 
     async def aliases(self, thread: str, places: Sequence[Place]) -> dict[Place, Alias]:
@@ -114,8 +112,11 @@ class Reading:
         return Row(located, Spot(located.session, namespace_of(located.agent) or ""), context)
 
     async def _loaded(self, rows: Sequence[Row]) -> list[Raw]:
-        """States and writes of rows, newest first."""
-        writes = await self._writes([(row.spot, row.context.id) for row in rows])
+        """States and writes of rows of one thread, newest first."""
+        if not rows:
+            return []
+        prefixes = [row.spot.prefix(row.context.id) for row in rows]
+        writes = await self._writes(rows[0].spot.thread, prefixes)
         raws: list[Raw] = []
         near: Stored | None = None
         for row, pending in zip(rows, writes, strict=True):
@@ -129,13 +130,10 @@ class Reading:
     def _remember(self, row: Row) -> None:
         self._memory.put(row.spot, row.context.id, Entry.of(row.located.row, row.context))
 
-    async def _writes(self, wanted: Sequence[tuple[Spot, str]]) -> list[list[ItemRow]]:
+    async def _writes(self, thread: str, prefixes: Sequence[bytes]) -> list[list[ItemRow]]:
         """The writes of checkpoints, one list each."""
-        listings = [
-            ItemListing(spot.thread, WRITES, prefix=spot.prefix(id), limit=PAGE)
-            for spot, id in wanted
-        ]
-        found = await list_items(self._core, listings) if listings else []
+        listings = [ItemListing(thread, WRITES, prefix=prefix, limit=PAGE) for prefix in prefixes]
+        found = await list_items(self._core, listings)
         for number, rows in enumerate(found):
             if len(rows) == PAGE:
                 after = listings[number]._replace(after=rows[-1].key)
@@ -153,7 +151,7 @@ class Reading:
         before = (await self._core.backend.find(self._core.tenant, [found.before])).get(
             found.before
         )
-        return self.row(before).context.id if before and is_ours(before.row) else None
+        return self.row(before).context.id if before and is_ours(before) else None
 
     # lists
 
@@ -179,7 +177,7 @@ class Reading:
     ) -> tuple[list[Raw], Listing | None]:
         """The next checkpoints of a thread, newest first, and where to go on."""
         located = await self._core.backend.history(self._core.tenant, listing)
-        rows = await self._listed(listing.thread, [one for one in located if is_ours(one.row)])
+        rows = await self._listed(listing.thread, [one for one in located if is_ours(one)])
         kept = [row for row in rows if self._is_wanted(row, wanted)][:limit]
         more = len(located) == listing.limit
         following = listing._replace(before=located[-1].row.seq) if more else None
@@ -223,33 +221,59 @@ class Reading:
 
     # lines
 
-    async def ancestors(self, spot: Spot, id: str) -> AsyncIterator[Row | Raw]:
-        """What a checkpoint follows by its parents' aliases, nearest first: rows and stubs."""
-        start = await self._alias_row(spot, id)
-        wanted = await self.parent_alias(start) if start else None
-        visited = {id}
-        while wanted is not None and wanted not in visited:
-            found = await self._alias_row(spot, wanted)
-            if found is None:
-                return
-            line = [found] if isinstance(found, Raw) else await self._line(found)
-            for each in line:
+    async def line(self, start: Row | Raw) -> AsyncIterator[Row | Raw]:
+        """A checkpoint or a stub, and what it follows by its parents' aliases, nearest first."""
+        found: Row | Raw | None = start
+        visited: set[str] = set()
+        revised = await self.revised(start.spot.thread)
+        while found is not None:
+            wanted: str | None = found.context.id
+            for each in [found] if isinstance(found, Raw) else await self._line(found, revised):
                 if each.context.id == wanted and wanted not in visited:
                     visited.add(wanted)
                     yield each
                     wanted = await self.parent_alias(each)
+            if wanted is None or wanted in visited:
+                return
+            found = await self.named(start.spot, wanted)
 
-    async def _line(self, first: Row) -> list[Row]:
-        """A checkpoint and the next ones on our own line, which mostly is LangGraph's too."""
+    async def ancestors(self, start: Row | Raw) -> AsyncIterator[Row | Raw]:
+        """The same without the checkpoint itself."""
+        async for each in self.line(start):
+            if each.context.id != start.context.id:
+                yield each
+
+    async def _line(self, first: Row, revised: set[bytes]) -> list[Row]:
+        """A checkpoint and the next ones on our own line, which mostly is LangGraph's too.
+
+        Without those that a revision has replaced: it may follow others, and has other values.
+        """
         id = first.located.row.id
         line = await self._core.backend.lineage(self._core.tenant, id, TOGETHER)
-        return [self.row(one) for one in line if is_ours(one.row) and one.agent == first.spot.lane]
+        rows = [self.row(one) for one in line if is_ours(one) and one.agent == first.spot.lane]
+        if not revised:
+            return rows
+        places = {row.located.row.id: row.spot.alias(row.context.id) for row in rows}
+        doubtful = [place for place in places.values() if place[1] in revised]
+        aliases = await self.aliases(first.spot.thread, doubtful) if doubtful else {}
+        return [
+            row
+            for row in rows
+            if (alias := aliases.get(places[row.located.row.id])) is None
+            or row.located.row.id in (alias.id, id)
+        ]
+
+    async def revised(self, thread: str) -> set[bytes]:
+        """The keys of the aliases under which something was put more than once: mostly none."""
+        listing = ItemListing(thread, REVISED)
+        return {row.key async for row in every_item(self._core, listing)}
 
     async def parent_alias(self, found: Row | Raw) -> str | None:
         """The alias of what a checkpoint or a stub follows."""
         return found.parent if isinstance(found, Raw) else await self.parent_of(found)
 
-    async def _alias_row(self, spot: Spot, id: str) -> Row | Raw | None:
+    async def named(self, spot: Spot, id: str) -> Row | Raw | None:
+        """The checkpoint, or the stub, under an alias; of a checkpoint no values."""
         place = spot.alias(id)
         alias = (await self.aliases(spot.thread, [place])).get(place)
         if alias is None:
@@ -269,7 +293,7 @@ class Reading:
         found: dict[bytes, list[ItemRow]] = {prefix: [] for prefix in prefixes}
         length, low, high = len(min(found)), min(found), max(found) + b"\xff"
         if any(len(prefix) != length for prefix in found):
-            return await self._writes([(spot, id) for id in ids])
+            return await self._writes(spot.thread, prefixes)
         while True:
             listing = ItemListing(spot.thread, WRITES, after=low, before=high, limit=PAGE)
             [page] = await list_items(self._core, [listing])
@@ -279,8 +303,22 @@ class Reading:
             if len(page) < PAGE:
                 return [found[prefix] for prefix in prefixes]
             if len(wanted) < PAGE // 4:
-                return await self._writes([(spot, id) for id in ids])
+                return await self._writes(spot.thread, prefixes)
             low = page[-1].key
+
+    async def write_places(self, thread: str, aliases: Sequence[Place]) -> list[Place]:
+        """Where the writes are of the checkpoints behind some aliases."""
+        places: list[Place] = []
+        for first in range(0, len(aliases), TOGETHER):
+            prefixes = [key for _, key in aliases[first : first + TOGETHER]]
+            found = await self._writes(thread, prefixes)
+            places += [write.place for writes in found for write in writes]
+        return places
+
+    async def every_alias(self, thread: str) -> dict[Place, Alias]:
+        """What all aliases of a thread name."""
+        listing = ItemListing(thread, SHELF)
+        return {row.place: read_alias(row) async for row in every_item(self._core, listing)}
 
 
 def _aliases(found: Found, places: Sequence[Place]) -> dict[Place, Alias]:

@@ -1,20 +1,19 @@
 """Removing checkpoints of graphs: of some runs, or all but the newest. Operations over a `Core`.
 
-A checkpoint goes with its alias and its writes, in one commit. Where others need what it stored of
-a delta channel (a value and the writes since), that is kept under its alias as a stub, which no
-list shows: a saver has no reducers, so it cannot compute the value itself.
+A checkpoint goes with its alias, its revisions and its writes, in one commit. What others need of
+it for their delta channels is kept in `stubs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from lastgood.adapters.graph_names import RUNS, WRITES, run_place
-from lastgood.adapters.langgraph import deltas
+from lastgood.adapters.graph_names import RUNS, revised_place, run_place
 from lastgood.adapters.langgraph.memory import Memory
 from lastgood.adapters.langgraph.reading import Reading, Row
-from lastgood.adapters.langgraph.shapes import PARENT, Write, is_ours, read_writes
+from lastgood.adapters.langgraph.shapes import is_ours
+from lastgood.adapters.langgraph.stubs import Stubs
 from lastgood.alias_rules import Alias
 from lastgood.backend import ItemListing, Listing, Outline
 from lastgood.checkpoints import read_mapping
@@ -26,10 +25,7 @@ from lastgood.rows import BranchRow
 from lastgood.shelving import list_items
 from lastgood.thread_sweep import Rules, ThreadSweep
 
-DELTAS = "counters_since_delta_snapshot"
 THREADS = 200
-Doomed = Callable[[Sequence[Row], Outline], set[bytes]]
-"""Which of the checkpoints of a thread are to go, by id."""
 
 
 class Plan(NamedTuple):
@@ -37,7 +33,24 @@ class Plan(NamedTuple):
 
     rows: list[Row]
     outline: Outline
+    aliases: dict[Place, Alias]
     doomed: set[bytes]
+
+    def replaced(self) -> set[bytes]:
+        """The checkpoints that a revision has replaced; no branch may fall back to one of them."""
+        named = {alias.id for alias in self.aliases.values()}
+        return {row.located.row.id for row in self.rows} - named
+
+    def names(self) -> dict[Place, Row]:
+        """What each alias will name: what it does, or else the newest revision that is left."""
+        left = [row for row in self.rows if row.located.row.id not in self.doomed]
+        found = {_place(row): row for row in reversed(left)}
+        named = {alias.id for alias in self.aliases.values()}
+        return found | {_place(row): row for row in left if row.located.row.id in named}
+
+
+Doomed = Callable[[Plan], set[bytes]]
+"""Which of the checkpoints of a thread are to go, by id."""
 
 
 class Removal:
@@ -47,6 +60,7 @@ class Removal:
         self._core = core
         self._reading = reading
         self._memory = memory
+        self._stubs = Stubs(core, reading)
 
     async def delete(self, thread: str) -> None:
         """Remove a whole thread."""
@@ -61,9 +75,10 @@ class Removal:
         """Remove the checkpoints that some runs saved."""
         codec = self._core.codec
 
-        def doomed(rows: Sequence[Row], _: Outline) -> set[bytes]:
-            found = ((row, read_mapping(codec, row.located.row.metadata)) for row in rows)
-            return {row.located.row.id for row, data in found if data.get("run_id") in runs}
+        def doomed(plan: Plan) -> set[bytes]:
+            found = ((row, read_mapping(codec, row.located.row.metadata)) for row in plan.rows)
+            ids = {row.located.row.id for row, data in found if data.get("run_id") in runs}
+            return ids | plan.replaced() if ids else ids
 
         await self._remove(thread, doomed, tuple(run_place(run) for run in runs))
 
@@ -102,8 +117,9 @@ class Removal:
         outline = await self._core.backend.outline(self._core.tenant, thread)
         if outline is None:
             return None
-        rows = await self._every(thread)
-        return Plan(rows, outline, choose(rows, outline))
+        rows, aliases = await self._every(thread), await self._reading.every_alias(thread)
+        plan = Plan(rows, outline, aliases, set())
+        return plan._replace(doomed=choose(plan))
 
     async def _every(self, thread: str) -> list[Row]:
         """All checkpoints of graphs in a thread, newest first."""
@@ -111,118 +127,45 @@ class Removal:
         listing = Listing(thread, limit=500)
         while True:
             page = await self._core.backend.history(self._core.tenant, listing)
-            found += [self._reading.row(one) for one in page if is_ours(one.row)]
+            found += [self._reading.row(one) for one in page if is_ours(one)]
             if len(page) < listing.limit:
                 return found
             listing = listing._replace(before=page[-1].row.seq)
 
     async def _intent(self, thread: str, plan: Plan, notes: tuple[Place, ...]) -> Remove:
-        gone = [row for row in plan.rows if row.located.row.id in plan.doomed]
-        left = [row for row in plan.rows if row.located.row.id not in plan.doomed]
-        names = {row.spot.alias(row.context.id) for row in left}
-        drops = [row.spot.alias(row.context.id) for row in gone]
-        drops = [place for place in drops if place not in names]
-        writes = await self._writes_of([row for row in gone if _place(row) not in names])
-        stubs = await self._stubs(left, {_place(row) for row in gone} - names)
+        names = plan.names()
+        gone = {_place(row) for row in plan.rows} - names.keys()
+        writes = await self._reading.write_places(thread, list(gone))
+        revised = await self._reading.revised(thread)
+        noted = [revised_place(place) for place in gone if place[1] in revised]
+        stubs = await self._stubs.change(thread, list(names.values()), gone, plan.aliases)
         return Remove(
             self._core.tenant,
             thread,
             Seen.of(plan.outline.row),
             tuple(plan.doomed),
             _branches(plan),
-            puts=(*stubs, *await self._places(left, gone)),
-            drops=(*drops, *writes, *notes),
+            puts=(*stubs.puts, *_renamed(plan, names)),
+            drops=(*gone, *writes, *noted, *stubs.drops, *notes),
         )
-
-    async def _writes_of(self, rows: Sequence[Row]) -> list[Place]:
-        found: list[Place] = []
-        for row in rows:
-            (writes,) = await self._reading.writes_of(row.spot, [row.context.id])
-            found += [write.place for write in writes]
-        return found
-
-    async def _places(self, left: Sequence[Row], gone: Sequence[Row]) -> list[ItemDraft]:
-        """New places in lists for aliases whose first revision goes."""
-        lost = {_place(row): row.located.row.seq for row in gone}
-        concerned = {place: row for row in reversed(left) if (place := _place(row)) in lost}
-        if not concerned:
-            return []
-        thread = left[0].spot.thread
-        aliases = await self._reading.aliases(thread, list(concerned))
-        return [
-            ItemDraft(*place, Alias(alias.id, concerned[place].located.row.seq).packed())
-            for place, alias in aliases.items()
-            if alias.seq == lost[place]
-        ]
-
-    # stubs
-
-    async def _stubs(self, left: Sequence[Row], gone: set[Place]) -> list[ItemDraft]:
-        """What those that are left need of delta channels that goes."""
-        drafts: dict[Place, ItemDraft] = {}
-        for row in left:
-            parent = await self._reading.parent_of(row)
-            place = row.spot.alias(parent) if parent is not None else None
-            if place is None or place not in gone:
-                continue
-            channels = self._delta_channels(row)
-            if channels:
-                drafts.update(await self._stub(row, channels, gone))
-        return list(drafts.values())
-
-    def _delta_channels(self, row: Row) -> list[str]:
-        counters = read_mapping(self._core.codec, row.located.row.metadata).get(DELTAS)
-        return list(counters) if isinstance(counters, dict) else []
-
-    async def _stub(
-        self, row: Row, channels: Sequence[str], gone: set[Place]
-    ) -> dict[Place, ItemDraft]:
-        """The value and the writes that a checkpoint's lost ancestors had, up to the first left."""
-        codec, spot = self._core.codec, row.spot
-        walk = await deltas.walk(self._core, self._reading, spot, row.context.id, channels)
-        lost = 0
-        while lost < len(walk.visited) and spot.alias(walk.visited[lost].source.context.id) in gone:
-            lost += 1
-        parent = walk.visited[lost].source.context.id if lost < len(walk.visited) else None
-        if lost == len(walk.visited) and lost:
-            parent = await self._left(spot, walk.visited[-1].source.context.id, gone)
-        seeds = {c: walk.seed(codec, c) for c, number in walk.seeds.items() if number < lost}
-        nearest = walk.visited[0].source.context
-        fields = {**nearest.fields, PARENT: parent}
-        stub = codec.pack([fields, seeds, {"source": "stub", "step": -2}])
-        drafts = {
-            spot.alias(nearest.id): ItemDraft(*spot.alias(nearest.id), Alias(b"", 0, stub).packed())
-        }
-        number = 0
-        for ancestor in reversed(range(lost)):
-            for write in read_writes(codec, walk.visited[ancestor].writes):
-                seeded = walk.seeds.get(write.channel, len(walk.visited))
-                if write.channel in channels and ancestor <= seeded:
-                    number += 1
-                    draft = _moved(codec, spot, nearest.id, write, number)
-                    drafts[draft.place] = draft
-        return drafts
-
-    async def _left(self, spot: Any, id: str, gone: set[Place]) -> str | None:
-        """The nearest ancestor that is not lost."""
-        async for source in self._reading.ancestors(spot, id):
-            if spot.alias(source.context.id) not in gone:
-                return source.context.id
-        return None
 
 
 def _place(row: Row) -> Place:
     return row.spot.alias(row.context.id)
 
 
-def _moved(codec: Any, spot: Any, id: str, write: Write, number: int) -> ItemDraft:
-    """A write as one of a stub, behind those that were before it."""
-    task, path = f"{number:010}", f"~~{number:010}{write.path}"
-    data = codec.pack([write.channel, task, path, write.value])
-    return ItemDraft(WRITES, spot.write(id, task, write.number), data)
+def _renamed(plan: Plan, names: Mapping[Place, Row]) -> Iterator[ItemDraft]:
+    """The aliases of which a revision goes: what they name then, and where lists have that."""
+    seqs = {row.located.row.seq for row in plan.rows if row.located.row.id not in plan.doomed}
+    for place, row in names.items():
+        alias, found = plan.aliases.get(place), row.located.row
+        renamed = Alias(found.id, alias.seq if alias and alias.seq in seqs else found.seq)
+        if renamed != alias:
+            yield ItemDraft(*place, renamed.packed())
 
 
-def _all_but_newest(rows: Sequence[Row], outline: Outline) -> set[bytes]:
+def _all_but_newest(plan: Plan) -> set[bytes]:
+    rows, outline = plan.rows, plan.outline
     current = {(lane.number, lane.current) for lane in outline.lanes}
     heads = {head.id for b, head in outline.branches if head and (b.lane, b.name) in current}
     kept = {row.located.row.lane for row in rows if row.located.row.id in heads}

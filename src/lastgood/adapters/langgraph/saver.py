@@ -194,11 +194,11 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         return walk.histories(self._core.codec)
 
     async def _walk(self, config: RunnableConfig, channels: Sequence[str]) -> deltas.Walk:
-        spot, id = spot_of(config), id_of(config)
-        if id is None:
-            head = await self._reading.latest(spot)
-            id = head.context.id if head else ""
-        return await deltas.walk(self._core, self._reading, spot, id, channels)
+        spot, id, reading = spot_of(config), id_of(config), self._reading
+        start = await (reading.head(spot) if id is None else reading.named(spot, id))
+        if start is None:
+            return deltas.Walk(tuple(channels), [], {}, {})
+        return await deltas.walk(self._core, reading, spot, reading.ancestors(start), channels)
 
     # writing
 

@@ -21,8 +21,10 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
-from lastgood.adapters.graph_names import WRITES, Spot
+from lastgood.adapters.graph_copies import ORIGINAL
+from lastgood.adapters.graph_names import WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.versions import shortened, whole
+from lastgood.backend import Located
 from lastgood.checkpoints import read_mapping
 from lastgood.codec import Codec
 from lastgood.errors import CheckpointIntegrityError, SerializationError
@@ -32,6 +34,7 @@ from lastgood.rows import CheckpointRow, ItemRow
 
 FRAMEWORK = "langgraph"
 PARENT = "parent_id"
+_OURS = (PARENT, ORIGINAL)
 _INNER = ("__input__", "__interrupt__", "__start__", "__snapshot_bumps__")
 
 
@@ -107,13 +110,13 @@ class Context:
 
     def checkpoint(self, values: Any) -> Checkpoint:
         """The checkpoint with its channel values."""
-        fields = {key: value for key, value in self.fields.items() if key != PARENT}
+        fields = {key: value for key, value in self.fields.items() if key not in _OURS}
         return cast(Checkpoint, {**fields, "channel_values": values})
 
 
-def is_ours(row: CheckpointRow) -> bool:
-    """Whether a row was saved for LangGraph."""
-    return row.framework == FRAMEWORK
+def is_ours(found: Located) -> bool:
+    """Whether a graph saved it; agents of other names may have been given its states."""
+    return found.row.framework == FRAMEWORK and namespace_of(found.agent) is not None
 
 
 def unchanged(checkpoint: Checkpoint, new_versions: Any, base: Mapping[str, Any]) -> set[str]:

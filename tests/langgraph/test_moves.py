@@ -1,0 +1,269 @@
+"""Rewinds, forks, undos and copies of a graph's thread: where it goes on, and with what."""
+
+import operator
+from collections.abc import Sequence
+from typing import Annotated, Any, TypedDict
+from uuid import uuid4
+
+import pytest
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+
+from lastgood.adapters.langgraph import LangGraphAdapter, LastgoodSaver
+from lastgood.client import BlockingClient
+from tests.langgraph.test_deltas import history
+from tests.langgraph.test_saver import config
+
+
+def joined(state: list[str], writes: Sequence[list[str]]) -> list[str]:
+    return [*(state or []), *(entry for added in writes for entry in added)]
+
+
+class State(TypedDict):
+    log: Annotated[list[str], operator.add]
+    same: Annotated[list[str], DeltaChannel(joined, list, snapshot_frequency=100)]
+
+
+def graph(saver: LastgoodSaver, ran: list[str] | None = None) -> Any:
+    """Two nodes; both channels always have the same entries."""
+
+    def node(name: str) -> Any:
+        def run(state: State) -> State:
+            assert state["log"] == state["same"]
+            (ran if ran is not None else []).append(name)
+            entries = [f"{name}{len(state['log'])}"]
+            return {"log": entries, "same": entries}
+
+        return run
+
+    made = StateGraph(State)
+    made.add_node("a", node("a"))
+    made.add_node("b", node("b"))
+    made.add_edge(START, "a")
+    made.add_edge("a", "b")
+    return made.compile(checkpointer=saver)
+
+
+def talk(app: Any, text: str, run: str | None = None, where: Any = None) -> list[str]:
+    options = {**(where or config()), "metadata": {"run_id": run or str(uuid4())}}
+    found: list[str] = app.invoke({"log": [text], "same": [text]}, options)["log"]
+    return found
+
+
+def log_of(app: Any, thread: str = "t") -> list[str]:
+    values = app.get_state(config(thread)).values
+    assert values["log"] == values["same"]
+    found: list[str] = values["log"]
+    return found
+
+
+def client_of(saver: LastgoodSaver) -> BlockingClient:
+    return saver.client.blocking  # type: ignore[union-attr, no-any-return]
+
+
+@pytest.mark.parametrize("how", ["rewind", "fork"])
+class TestGoingBack:
+    def go(self, saver: LastgoodSaver, how: str, seq: int) -> None:
+        if how == "rewind":
+            client_of(saver).rewind("t", seq)
+        else:
+            client_of(saver).fork(f"t/graph@{seq}", switch=True)
+
+    def test_nodes_that_had_run_run_again(self, saver: LastgoodSaver, how: str) -> None:
+        ran: list[str] = []
+        app = graph(saver, ran)
+        talk(app, "q")
+        self.go(saver, how, 2)
+        found = app.get_state(config())
+        assert (found.values["log"], found.next) == (["q"], ("a",))
+        assert next(app.get_state_history(config())) == found
+        ran.clear()
+        app.invoke(None, config())
+        assert ran == ["a", "b"]
+        assert log_of(app) == ["q", "a1", "b2"]
+
+    def test_an_undo_leads_to_what_was_there(self, saver: LastgoodSaver, how: str) -> None:
+        app = graph(saver)
+        talk(app, "q")
+        before = app.get_state(config())
+        self.go(saver, how, 2)
+        talk(app, "other")
+        client_of(saver).undo("t")
+        assert app.get_state(config()) == before
+        assert talk(app, "more")[:4] == ["q", "a1", "b2", "more"]
+
+    def test_what_was_left_stays_as_it_was(self, saver: LastgoodSaver, how: str) -> None:
+        app = graph(saver)
+        talk(app, "q")
+        places = [place.config for place in app.get_state_history(config())]
+        before = [app.get_state(place) for place in places]
+        self.go(saver, how, 2)
+        app.invoke(None, config())
+        assert [app.get_state(place) for place in places] == before
+
+    @pytest.mark.parametrize("seq", [1, 2, 4, 6, 7])
+    def test_a_prune_keeps_it(self, saver: LastgoodSaver, how: str, seq: int) -> None:
+        app = graph(saver)
+        for text in ("one", "two", "three"):
+            talk(app, text)
+        self.go(saver, how, seq)
+        before = app.get_state(config())
+        saver.prune(["t"])
+        found = app.get_state(config())
+        assert (found.values, found.next) == (before.values, before.next)
+        assert app.get_state(found.config).values == before.values
+        assert [place.config for place in app.get_state_history(config())] == [found.config]
+        history(saver, found.config, "same")
+        app.update_state(found.config, {"log": ["u"], "same": ["u"]}, as_node="b")
+        assert log_of(app) == [*before.values["log"], "u"]
+        assert talk(app, "more")[-3] == "more"
+        assert client_of(saver).verify(data=True).clean
+
+    def test_deleted_runs_leave_it_whole(self, saver: LastgoodSaver, how: str) -> None:
+        app = graph(saver)
+        for text in ("one", "two", "three"):
+            talk(app, text, run=text)
+        self.go(saver, how, 8)
+        before = log_of(app)
+        saver.delete_for_runs(["three"])
+        saver.delete_for_runs(["one"])
+        assert log_of(app) == before
+        saver.delete_for_runs(["two"])
+        assert list(saver.list(config())) == []
+
+    def test_a_copy_goes_on_there(self, saver: LastgoodSaver, how: str) -> None:
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        self.go(saver, how, 2)
+        saver.copy_thread("t", "copy")
+        found = app.get_state(config("copy"))
+        assert (found.values["log"], found.next) == (["one"], ("a",))
+        assert _told(saver, "copy") == _told(saver, "t")
+        client_of(saver).undo("t")
+        saver.copy_thread("t", "undone")
+        assert log_of(app, "undone") == log_of(app)
+        assert len(talk(app, "more", where=config("undone"))) == len(log_of(app)) + 3
+
+    def test_it_waits_again_for_an_answer(self, saver: LastgoodSaver, how: str) -> None:
+        app = asking(saver)
+        app.invoke({"log": ["q"]}, config())
+        app.invoke(Command(resume="no"), config())
+        assert app.get_state(config()).values["log"] == ["q", "no"]
+        self.go(saver, how, 2)
+        assert app.get_state(config()).next == ("ask",)
+        [asked] = app.invoke(None, config())["__interrupt__"]
+        assert asked.value == "Pay?"
+        assert [one.value for one in app.get_state(config()).interrupts] == ["Pay?"]
+        assert app.invoke(Command(resume="yes"), config())["log"] == ["q", "yes"]
+
+    def test_the_answer_can_be_given_at_once(self, saver: LastgoodSaver, how: str) -> None:
+        app = asking(saver)
+        app.invoke({"log": ["q"]}, config())
+        app.invoke(Command(resume="no"), config())
+        self.go(saver, how, 2)
+        assert app.invoke(Command(resume="yes"), config())["log"] == ["q", "yes"]
+
+
+def asking(saver: LastgoodSaver) -> Any:
+    class Asking(TypedDict):
+        log: Annotated[list[str], operator.add]
+
+    made = StateGraph(Asking)
+    made.add_node("ask", lambda _: {"log": [interrupt("Pay?")]})
+    made.add_edge(START, "ask")
+    return made.compile(checkpointer=saver)
+
+
+def _told(saver: LastgoodSaver, thread: str) -> list[Any]:
+    """All that a list tells of a thread, but its name."""
+    return [
+        (
+            found.checkpoint,
+            found.metadata,
+            found.pending_writes,
+            found.parent_config and found.parent_config["configurable"]["checkpoint_id"],
+        )
+        for found in saver.list(config(thread))
+    ]
+
+
+class TestForksBeside:
+    def test_the_thread_stays_where_it_is(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        talk(app, "q")
+        before = app.get_state(config())
+        client_of(saver).fork("t/graph@2", branch="aside")
+        assert app.get_state(config()) == before
+        saver.copy_thread("t", "copy")
+        assert app.get_state(config("copy")).values == before.values
+        client_of(saver).switch("copy", "aside")
+        assert app.get_state(config("copy")).next == ("a",)
+
+    def test_an_edit_is_where_the_graph_goes_on(self, saver: LastgoodSaver) -> None:
+        app = asking(saver)
+        app.invoke({"log": ["q"]}, config())
+        client_of(saver).fork("t/graph@2", edits={"log[0]": "edited"}, switch=True)
+        assert app.invoke(Command(resume="yes"), config())["log"] == ["edited", "yes"]
+        assert app.get_state(config()).values["log"] == ["edited", "yes"]
+
+
+class TestCopies:
+    def test_a_backup_brings_a_pruned_thread_back(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        saver.prune(["t"])
+        before = log_of(app)
+        saver.copy_thread("t", "backup")
+        saver.delete_thread("t")
+        saver.copy_thread("backup", "t")
+        assert log_of(app) == before
+        assert _told(saver, "t") == _told(saver, "backup")
+        saver.copy_thread("backup", "t")
+        assert _told(saver, "t") == _told(saver, "backup")
+        assert talk(app, "more")[: len(before)] == before
+
+    def test_a_copy_has_the_parents_that_its_source_has(self, saver: LastgoodSaver) -> None:
+        app = asking(saver)
+        for number in range(3):
+            options = {**config(), "metadata": {"run_id": f"run {number}"}}
+            app.invoke({"log": ["q"]}, options)
+            app.invoke(Command(resume="yes"), options)
+        saver.delete_for_runs(["run 1"])
+        saver.copy_thread("t", "copy")
+        assert _told(saver, "copy") == _told(saver, "t")
+        assert app.get_state(config("copy")).values == app.get_state(config()).values
+        listed = {found[0]["id"] for found in _told(saver, "copy")}
+        assert {found[3] for found in _told(saver, "copy")} <= listed | {None}
+
+
+class TestOtherLanes:
+    """A thread of a graph may have states of other agents: they are not LangGraph's."""
+
+    def test_a_state_that_was_handed_over(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        given = client_of(saver).handoff("t/graph@2", "reviewer")
+        self.check(saver, app, given)
+
+    def test_a_state_that_was_saved_by_hand(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        made = LangGraphAdapter().extract(app.get_state(config()), agent_id="my-agent")
+        self.check(saver, app, client_of(saver).put(made))
+
+    def check(self, saver: LastgoodSaver, app: Any, other: str) -> None:
+        before, listed = log_of(app), list(saver.list(config()))
+        everywhere: Any = {"configurable": {"thread_id": "t"}}
+        assert list(saver.list(everywhere)) == listed
+        saver.copy_thread("t", "copy")
+        assert log_of(app, "copy") == before
+        saver.prune(["t"])
+        assert len(list(saver.list(everywhere))) == 1
+        assert log_of(app) == before
+        assert client_of(saver).restore(other).session_id == "t"
+        assert saver.get_tuple(listed[-2].config) is None
