@@ -104,6 +104,8 @@ def _checks(change: Change, claims: Sequence[Claim], staged: Staged | None) -> I
     free = [part_field(p.stream, p.number) for p in change.parts if p.stream not in known]
     for at in range(0, len(free), GROUP):
         yield ("free", *free[at : at + GROUP])
+    for at in range(0, len(change.streams), GROUP):
+        yield ("novel", *change.streams[at : at + GROUP])
     if staged is not None:
         yield ("staged", staged.key, staged.count)
     for claim in claims:

@@ -38,10 +38,25 @@ function steps.free(args)
   end
 end
 
+-- Streams that are to be new: if one is not, their highest number is told.
+function steps.novel(args)
+  for _, stream in ipairs(args) do
+    if call('SISMEMBER', thread .. ':z', stream) == 1 then
+      local last = 0
+      for _, each in ipairs(call('SMEMBERS', thread .. ':z')) do
+        last = math.max(last, tonumber(each) or 0)
+      end
+      return 'number ' .. whole(last)
+    end
+  end
+end
+
 -- A hint that another thread wrote: whether that is still so, the caller finds out.
 function steps.ours(args)
   local owner = call('HGET', args[2], args[3])
-  if owner and owner ~= args[4] then return args[1] .. ' ' .. owner .. ' ' .. args[3] end
+  if owner and (args[1] == 'new' or owner ~= args[4]) then
+    return args[1] .. ' ' .. owner .. ' ' .. args[3]
+  end
 end
 
 function steps.staged(args)
