@@ -30,7 +30,7 @@ from lastgood.backends.redis_scripts import HINT
 from lastgood.backends.redis_wire import Command, Wire
 from lastgood.backends.remote_changes import Change
 from lastgood.backends.remote_rows import to_bytes, to_text
-from lastgood.errors import TransientStorageError
+from lastgood.errors import LastgoodError
 from lastgood.rows import MINUTE, ThreadRow
 
 BURNT_SECONDS = 3600
@@ -206,7 +206,7 @@ class Hints:
             self.note(change.key, tag)
         try:
             await self._wire.send(commands)
-        except TransientStorageError:
+        except LastgoodError:  # the change itself is carried out
             return
 
     def _unlisting(self, change: Change, tag: str) -> list[Command]:
