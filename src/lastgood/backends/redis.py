@@ -22,17 +22,25 @@ from lastgood.backend import (
     Sheet,
     ThreadListing,
 )
-from lastgood.backends import forking, redis_changes, redis_durability, redis_parts, redis_queries
+from lastgood.backends import (
+    forking,
+    redis_calls,
+    redis_changes,
+    redis_durability,
+    redis_parts,
+    redis_queries,
+)
 from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
+from lastgood.backends.redis_calls import Call
 from lastgood.backends.redis_clients import Clients
 from lastgood.backends.redis_hints import Claim, Hints, Listed, user_of
 from lastgood.backends.redis_keys import Keys, tag_of
 from lastgood.backends.redis_news import StreamNews
 from lastgood.backends.redis_numbers import Numbers
 from lastgood.backends.redis_queries import Question
-from lastgood.backends.redis_scripts import ASK, COMMIT
+from lastgood.backends.redis_scripts import COMMIT
 from lastgood.backends.redis_surveyor import Surveyor
-from lastgood.backends.redis_wire import Command, Wire, Word
+from lastgood.backends.redis_wire import Command, Wire
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries, check_wanted
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.errors import (
@@ -138,11 +146,10 @@ class RedisBackend(RemoteBackend):
             if isinstance(query, AskThreads):
                 answers[query] = await self._page(query, heard)
         calls = await self._calls([each for each in queries if not isinstance(each, AskThreads)])
-        replies = await self._wire.send([call.command for call in calls], together=True)
-        for call, (_, _, *found) in zip(calls, replies, strict=False):
-            for (query, question), answer in zip(
-                call.asked, found or [None] * len(call.asked), strict=True
-            ):
+        made = [call for call, _ in calls]
+        replies = await redis_calls.together(self._wire, made, self._shift(), self._keys.stem)
+        for (call, asked), (_, _, *found) in zip(calls, replies, strict=True):
+            for query, question, answer in zip(asked, call.questions, found, strict=True):
                 answers[query] = question.parse(answer)
                 self._note(answers[query])
         told = [*replies, *heard] or [await self._wire.one("TIME")]
@@ -157,26 +164,25 @@ class RedisBackend(RemoteBackend):
         if not self._hints.knows(columns[0], tag) and intact(ThreadRow, columns) is not None:
             self._hints.note(columns[0], tag)
 
-    async def _calls(self, queries: Sequence[Query]) -> list[_Call]:
-        """The scripts to run, one for each thread. One server finds a checkpoint's by itself."""
-        calls: dict[object, _Call] = {}
-        opening: tuple[Word, ...]
+    async def _calls(self, queries: Sequence[Query]) -> list[tuple[Call, list[Query]]]:
+        """What to ask, for each thread. One server finds that of a checkpoint by itself."""
+        calls: dict[object, tuple[Call, list[Query]]] = {}
         by_id = [query for query in queries if isinstance(query, AskId)]
         tags: dict[Query, str | None] = {}
         if self._clients.cluster and by_id:
             found = await self._hints.tags_of_ids([(each.tenant, each.id) for each in by_id])
             tags = dict(zip(by_id, found, strict=True))
         for query in queries:
-            asked = (query, redis_queries.question(query))
+            question = redis_queries.question(query)
             if isinstance(query, AskId) and not self._clients.cluster:
                 hint = self._keys.id_hint(query.tenant, query.id)
-                opening = (hint.key, self._shift(), hint.field, self._keys.stem)
-                calls[query] = _Call(opening, [asked])
+                calls[query] = Call(hint.key, [question], hint.field), [query]
                 continue
             tag = tags[query] if isinstance(query, AskId) else tag_of(query.place)  # type: ignore[union-attr]
             if tag is not None:
-                opening = (self._keys.thread(tag), self._shift(), b"", b"")
-                calls.setdefault(tag, _Call(opening, [])).asked.append(asked)
+                call, asked = calls.setdefault(tag, (Call(self._keys.thread(tag), []), []))
+                call.questions.append(question)
+                asked.append(query)
         return list(calls.values())
 
     async def _page(self, query: AskThreads, heard: list[Any]) -> list[PageRows]:
@@ -200,9 +206,8 @@ class RedisBackend(RemoteBackend):
         self, query: AskThreads, listed: Sequence[Listed], heard: list[Any]
     ) -> list[PageRows]:
         asked = Question("page", (int(query.listing.newest),), redis_queries.page)
-        opening = (self._shift(), b"", b"", *asked.words)
-        calls = [ASK.call(self._keys.thread(each.tag), *opening) for each in listed]
-        replies = await self._wire.send(calls)
+        calls = [Call(self._keys.thread(each.tag), [asked]) for each in listed]
+        replies = await redis_calls.one_by_one(self._wire, calls, self._shift())
         heard += replies
         found, stale = [], []
         for each, (_, _, reply) in zip(listed, replies, strict=True):
@@ -325,21 +330,6 @@ class RedisBackend(RemoteBackend):
     def after_fork_in_child(self) -> None:
         super().after_fork_in_child()
         self._clients.abandon()
-
-
-class _Call:
-    """A script to run for a thread, and what it is asked."""
-
-    def __init__(self, opening: tuple[Word, ...], asked: list[tuple[Query, Question]]) -> None:
-        self.asked = asked
-        self._opening = opening
-
-    @property
-    def command(self) -> Command:
-        """As it is sent."""
-        key, *rest = self._opening
-        words = [word for _, question in self.asked for word in question.words]
-        return ASK.call(str(key), *rest, *words)
 
 
 _OUTCOMES: dict[bytes, Outcome] = {
