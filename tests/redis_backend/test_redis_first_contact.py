@@ -7,6 +7,7 @@ import socket
 import time
 import traceback
 from collections.abc import Iterator
+from itertools import product
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from lastgood import (
     Client,
     IncompatibleCheckpointError,
     LastgoodError,
+    StorageFullError,
 )
 from lastgood.backends.redis_durability import judged
 from lastgood.cli import main
@@ -247,8 +249,6 @@ def test_a_store_of_another_format_is_refused(valkey_url: str, number: int, advi
 
 def test_a_full_server_says_so_and_loses_nothing() -> None:
     """With `noeviction`, which is the default: the save raises, removing still works."""
-    from lastgood import StorageFullError
-
     with ValkeyServer() as server, BlockingClient.redis(server.url) as client:
         first = client.save("a", session_id="s", execution_state={"n": 1})
         other = client.save("a", session_id="other", execution_state={"n": 1})
@@ -263,6 +263,28 @@ def test_a_full_server_says_so_and_loses_nothing() -> None:
         client.save("a", session_id="s", execution_state={"n": 2})
         assert [c.state["n"] for c in client.timeline("a", "s")] == [2, 1]
         assert client.verify(data=True).clean
+
+
+@pytest.mark.parametrize("make", [ValkeyServer, Redis62Server])
+def test_who_comes_new_to_a_full_server_can_read_and_remove(make: type[ValkeyServer]) -> None:
+    large = {"items": [f"{n} " * 100 for n in range(60)]}
+    vast = {"image": bytes(range(256)) * 8192}
+    with make() as server, BlockingClient.redis(server.url) as owner:
+        saved = owner.save("a", session_id="s", execution_state=large)
+        owner.save("a", session_id="s", execution_state={})
+        server.ask("CONFIG", "SET", "maxmemory", "100kb")
+        with BlockingClient.redis(server.url) as client:
+            assert client.restore(saved).state == large
+            for state, thread in product(({"n": 1}, large, vast), ("s", "new")):
+                with pytest.raises(StorageFullError):
+                    client.save("a", session_id=thread, execution_state=state)
+            assert client.verify(data=True).clean
+            assert client.expire(saved)
+            assert client.delete("s")
+            assert len(client.threads()) == 0
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        owner.save("a", session_id="s", execution_state=large)
+        assert owner.verify(data=True).clean
 
 
 def test_the_doctor_tells_what_a_server_keeps(capsys: pytest.CaptureFixture[str]) -> None:

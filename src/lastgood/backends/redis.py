@@ -22,16 +22,25 @@ from lastgood.backend import (
     Sheet,
     ThreadListing,
 )
-from lastgood.backends import forking, redis_changes, redis_durability, redis_parts, redis_queries
+from lastgood.backends import (
+    forking,
+    redis_calls,
+    redis_changes,
+    redis_durability,
+    redis_parts,
+    redis_queries,
+)
 from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
+from lastgood.backends.redis_calls import Call
 from lastgood.backends.redis_clients import Clients
 from lastgood.backends.redis_hints import Claim, Hints, Listed, user_of
 from lastgood.backends.redis_keys import Keys, tag_of
 from lastgood.backends.redis_news import StreamNews
+from lastgood.backends.redis_numbers import Numbers
 from lastgood.backends.redis_queries import Question
-from lastgood.backends.redis_scripts import ASK, COMMIT
+from lastgood.backends.redis_scripts import COMMIT
 from lastgood.backends.redis_surveyor import Surveyor
-from lastgood.backends.redis_wire import Command, Wire, Word
+from lastgood.backends.redis_wire import Command, Wire
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries, check_wanted
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.errors import (
@@ -50,7 +59,7 @@ FORMAT = 2
 POOL = 20
 ATTEMPTS = 8
 """So often what a commit needs is sent anew, or a hint that stood in its way is taken off."""
-_STEPS = {"thread": 16, "stream": 64}
+_TENANT, _NAME = (ThreadRow._fields.index(name) for name in ("tenant", "name"))
 _NEWER = "Upgrade lastgood here too: the store was written by a newer version."
 _OLDER = (
     "Let the version that wrote it copy it to plain files (`lastgood copy URL files:DIRECTORY`),"
@@ -79,6 +88,7 @@ class RedisBackend(RemoteBackend):
         self._wire = Wire(self._clients)
         self._keys = Keys(prefix)
         self._hints = Hints(self._wire, self._keys)
+        self._numbers = Numbers(self._wire, self._keys)
         self._surveyor = Surveyor(self._wire, self._keys, self._hints)
         self._wanted = check_wanted(durability)
         self._ready = False
@@ -100,17 +110,25 @@ class RedisBackend(RemoteBackend):
         self.durability, self.settings = kept
         if self._wanted is not None:
             redis_durability.demand(self.durability, self.url)
-        made = _clock(await self._wire.one("TIME"))
+        await self._described()
+        self._ready = True
+
+    async def _described(self) -> int:
+        """When the store was made. One that is new, or was emptied, is described anew."""
         meta = self._keys.meta
-        await self._wire.one("HSETNX", meta, "created_at", made)
-        await self._wire.one("HSETNX", meta, "format", FORMAT)
-        found = int(await self._wire.one("HGET", meta, "format"))
+        told = await self._wire.one("HMGET", meta, "created_at", "format")
+        if None in told:  # a server that is full refuses even to write what is there
+            made = _clock(await self._wire.one("TIME"))
+            await self._wire.one("HSETNX", meta, "created_at", made)
+            await self._wire.one("HSETNX", meta, "format", FORMAT)
+            told = await self._wire.one("HMGET", meta, "created_at", "format")
+        created_at, found = map(int, told)
         if found != FORMAT:
             raise IncompatibleCheckpointError(
                 f"{self.url} has format {found}; this version of Lastgood knows {FORMAT}.",
                 hint=_OLDER if found < FORMAT else _NEWER,
             )
-        self._ready = True
+        return created_at
 
     async def server(self) -> str:
         """Which server it is."""
@@ -128,11 +146,10 @@ class RedisBackend(RemoteBackend):
             if isinstance(query, AskThreads):
                 answers[query] = await self._page(query, heard)
         calls = await self._calls([each for each in queries if not isinstance(each, AskThreads)])
-        replies = await self._wire.send([call.command for call in calls], together=True)
-        for call, (_, _, *found) in zip(calls, replies, strict=False):
-            for (query, question), answer in zip(
-                call.asked, found or [None] * len(call.asked), strict=True
-            ):
+        made = [call for call, _ in calls]
+        replies = await redis_calls.together(self._wire, made, self._shift(), self._keys.stem)
+        for (call, asked), (_, _, *found) in zip(calls, replies, strict=True):
+            for query, question, answer in zip(asked, call.questions, found, strict=True):
                 answers[query] = question.parse(answer)
                 self._note(answers[query])
         told = [*replies, *heard] or [await self._wire.one("TIME")]
@@ -141,32 +158,31 @@ class RedisBackend(RemoteBackend):
     def _note(self, answer: Any) -> None:
         """Remember which key a thread has: parts are asked for by it."""
         columns = getattr(answer, "thread", None)
-        if columns is None or self._hints.knows(columns[0]):
+        if columns is None or not isinstance(columns[_NAME], str):
             return
-        row = intact(ThreadRow, columns)
-        if row is not None:
-            self._hints.note(row.thread, tag_of(ThreadName(row.tenant, row.name)))
+        tag = tag_of(ThreadName(columns[_TENANT], columns[_NAME]))
+        if not self._hints.knows(columns[0], tag) and intact(ThreadRow, columns) is not None:
+            self._hints.note(columns[0], tag)
 
-    async def _calls(self, queries: Sequence[Query]) -> list[_Call]:
-        """The scripts to run, one for each thread. One server finds a checkpoint's by itself."""
-        calls: dict[object, _Call] = {}
-        opening: tuple[Word, ...]
+    async def _calls(self, queries: Sequence[Query]) -> list[tuple[Call, list[Query]]]:
+        """What to ask, for each thread. One server finds that of a checkpoint by itself."""
+        calls: dict[object, tuple[Call, list[Query]]] = {}
         by_id = [query for query in queries if isinstance(query, AskId)]
         tags: dict[Query, str | None] = {}
         if self._clients.cluster and by_id:
             found = await self._hints.tags_of_ids([(each.tenant, each.id) for each in by_id])
             tags = dict(zip(by_id, found, strict=True))
         for query in queries:
-            asked = (query, redis_queries.question(query))
+            question = redis_queries.question(query)
             if isinstance(query, AskId) and not self._clients.cluster:
                 hint = self._keys.id_hint(query.tenant, query.id)
-                opening = (hint.key, self._shift(), hint.field, self._keys.stem)
-                calls[query] = _Call(opening, [asked])
+                calls[query] = Call(hint.key, [question], hint.field), [query]
                 continue
             tag = tags[query] if isinstance(query, AskId) else tag_of(query.place)  # type: ignore[union-attr]
             if tag is not None:
-                opening = (self._keys.thread(tag), self._shift(), b"", b"")
-                calls.setdefault(tag, _Call(opening, [])).asked.append(asked)
+                call, asked = calls.setdefault(tag, (Call(self._keys.thread(tag), []), []))
+                call.questions.append(question)
+                asked.append(query)
         return list(calls.values())
 
     async def _page(self, query: AskThreads, heard: list[Any]) -> list[PageRows]:
@@ -190,9 +206,8 @@ class RedisBackend(RemoteBackend):
         self, query: AskThreads, listed: Sequence[Listed], heard: list[Any]
     ) -> list[PageRows]:
         asked = Question("page", (int(query.listing.newest),), redis_queries.page)
-        opening = (self._shift(), b"", b"", *asked.words)
-        calls = [ASK.call(self._keys.thread(each.tag), *opening) for each in listed]
-        replies = await self._wire.send(calls)
+        calls = [Call(self._keys.thread(each.tag), [asked]) for each in listed]
+        replies = await redis_calls.one_by_one(self._wire, calls, self._shift())
         heard += replies
         found, stale = [], []
         for each, (_, _, reply) in zip(listed, replies, strict=True):
@@ -230,6 +245,10 @@ class RedisBackend(RemoteBackend):
                     f"the row of thread {change.place.name!r} is missing, others of it are there.",
                     hint="`lastgood verify` tells what is left; restore from a copy of the store.",
                 )
+            if outcome in (b"new", b"number"):
+                await self._renumber(outcome, int(claimed[-1]))
+            if outcome == b"key":
+                raise _shared(change)
             return _OUTCOMES[outcome]
         raise TransientStorageError(
             f"{self.url}: what was sent before a save was gone again each time.",
@@ -251,9 +270,19 @@ class RedisBackend(RemoteBackend):
 
     async def reserve(self, kind: Kind, count: int) -> Sequence[int]:
         await self.ready()
-        size = -(-count // _STEPS[kind]) * _STEPS[kind]
-        last = int(await self._wire.one("INCRBY", self._keys.counter(kind), size))
-        return range(last - size + 1, last + 1)
+        while (numbers := await self._numbers.reserve(kind, count)) is None:
+            await self._described()  # the server lost data
+        return numbers
+
+    async def _renumber(self, outcome: bytes, number: int) -> None:
+        """Go on behind numbers that are in use: a counter went back, so the server lost data."""
+        await self._described()
+        if outcome == b"new":
+            await self._numbers.pass_keys(number)
+            self.discard("thread")
+        else:
+            await self._numbers.pass_by("stream", number)
+            self.discard("stream")
 
     # the rest of the interface
 
@@ -278,10 +307,9 @@ class RedisBackend(RemoteBackend):
         return [[part.data for part in rows] for rows in found]
 
     async def census(self, tenant: str) -> Census:
-        meta = self._keys.meta
-        created = await self._tried_again(lambda: self._wire.one("HGET", meta, "created_at"))
+        created_at = await self._tried_again(self._described)
         count = await self._tried_again(lambda: self._hints.count(tenant))
-        return Census(count, int(created))
+        return Census(count, created_at)
 
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         return await self._tried_again(lambda: self._surveyor.survey(tenant, sections))
@@ -304,26 +332,12 @@ class RedisBackend(RemoteBackend):
         self._clients.abandon()
 
 
-class _Call:
-    """A script to run for a thread, and what it is asked."""
-
-    def __init__(self, opening: tuple[Word, ...], asked: list[tuple[Query, Question]]) -> None:
-        self.asked = asked
-        self._opening = opening
-
-    @property
-    def command(self) -> Command:
-        """As it is sent."""
-        key, *rest = self._opening
-        words = [word for _, question in self.asked for word in question.words]
-        return ASK.call(str(key), *rest, *words)
-
-
 _OUTCOMES: dict[bytes, Outcome] = {
     b"moved": "moved",
     b"stream": "stream",
     b"id": "id",
-    b"key": "moved",
+    b"new": "moved",
+    b"number": "moved",
 }
 
 
@@ -336,6 +350,13 @@ def _clock(told: Sequence[Any]) -> int:
 def _wanted(row: ThreadRow, key: int, listing: ThreadListing) -> bool:
     """Whether it is the thread that a list means, and that of the user whose list it is."""
     return (row.thread, row.state) == (key, LIVE) and user_of(listing) in (None, row.owner)
+
+
+def _shared(change: Change) -> CheckpointIntegrityError:
+    return CheckpointIntegrityError(
+        f"thread {change.place.name!r} has the key #{change.key} of another thread.",
+        hint="`lastgood verify` names such threads; copy the store without this one.",
+    )
 
 
 def _name(told: dict[str, Any]) -> str:

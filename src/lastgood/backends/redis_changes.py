@@ -3,7 +3,7 @@
 The script knows nothing of rows; what is written where is decided here. Commands have at most some
 thousand arguments. The first command that writes is one that a full server refuses, so that a save
 which does not fit leaves nothing behind; where something is removed, it is one that is never
-refused, so that space can be freed.
+refused, so that space can be freed. What else a server may refuse, the script finds out before.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def steps(
     if change.wiped:
         found.append(("UNLINK", *(thread + suffix for suffix in SUFFIXES)))
     found += _removals(change, thread)
+    found += _grouped("SADD", f"{thread}:z", change.streams, 1)  # the first that writes: see there
     found.append(_head(change, thread))
     found += [("HSET", claim.key, claim.field, claim.tag) for claim in claims]
     found += hints
@@ -104,6 +105,8 @@ def _checks(change: Change, claims: Sequence[Claim], staged: Staged | None) -> I
     free = [part_field(p.stream, p.number) for p in change.parts if p.stream not in known]
     for at in range(0, len(free), GROUP):
         yield ("free", *free[at : at + GROUP])
+    for at in range(0, len(change.streams), GROUP):
+        yield ("novel", *change.streams[at : at + GROUP])
     if staged is not None:
         yield ("staged", staged.key, staged.count)
     for claim in claims:
@@ -187,7 +190,6 @@ def _parts(change: Change, thread: str, staged: Staged | None) -> Iterator[Comma
         yield from _grouped("HSET", f"{thread}:p", part_pairs(change), 2)
     if change.parts:
         yield ("HINCRBY", thread, "B", sum(len(part.data) for part in change.parts))
-    yield from _grouped("SADD", f"{thread}:z", change.streams, 1)
     large = [w for p in change.large for w in (p.digest, part_field(p.stream, p.number))]
     yield from _grouped("HSET", f"{thread}:d", large, 2)
 

@@ -30,7 +30,7 @@ from lastgood.backends.redis_scripts import HINT
 from lastgood.backends.redis_wire import Command, Wire
 from lastgood.backends.remote_changes import Change
 from lastgood.backends.remote_rows import to_bytes, to_text
-from lastgood.errors import TransientStorageError
+from lastgood.errors import LastgoodError
 from lastgood.rows import MINUTE, ThreadRow
 
 BURNT_SECONDS = 3600
@@ -43,9 +43,9 @@ _DROPS = 500
 
 
 class Claim(NamedTuple):
-    """A hint that must not name another thread."""
+    """A hint that must not name another thread; that of a new key must not be there at all."""
 
-    what: Literal["id", "key"]
+    what: Literal["id", "key", "new"]
     key: str
     field: bytes
     tag: str
@@ -72,14 +72,15 @@ class Hints:
         self._wire = wire
         self._keys = keys
         self._tags: dict[int, str] = {}
-        self._listed: dict[int, int] = {}
-        """When the threads that this process wrote to were last put on their lists."""
+        self._listed: dict[int, None] = {}
+        """Threads that this process has put on their lists. It spares what is there already, and no
+        more than that: what a change makes new is written whatever is remembered."""
 
     # which thread it is
 
-    def knows(self, key: object) -> bool:
-        """Whether the hash tag of a thread's key is remembered."""
-        return key in self._tags
+    def knows(self, key: object, tag: str) -> bool:
+        """Whether it is remembered that a thread's key has this hash tag."""
+        return isinstance(key, int) and self._tags.get(key) == tag
 
     def note(self, key: object, tag: str) -> None:
         """Remember the hash tag of a thread's key."""
@@ -126,27 +127,36 @@ class Hints:
         claims = [Claim("id", *hint, tag) for hint in hints]
         if change.thread is None or change.wiped:
             return claims, []
-        if change.key not in self._listed:
-            claims.append(Claim("key", *self._keys.key_hint(change.key), tag))
+        if change.opens or change.key not in self._listed:
+            what: Literal["key", "new"] = "new" if change.opens else "key"
+            claims.append(Claim(what, *self._keys.key_hint(change.key), tag))
         return claims, self._listing(change, tag)
 
+    def _begins(self, change: Change) -> bool:
+        """Whether the thread may not be on its lists yet."""
+        former = change.former
+        return former is None or not former.live or change.opens or change.key not in self._listed
+
     def _listing(self, change: Change, tag: str) -> list[Command]:
-        """What puts a thread on its lists, or moves it to the top."""
-        place, key, thread = change.place, change.key, change.thread
+        """What puts a thread on its lists, or moves it to the top.
+
+        When it was there last is told by the row that the change is checked against.
+        """
+        place, key, thread, former = change.place, change.key, change.thread, change.former
         if thread is None or not thread.live:
             return []
-        given = thread.owner != change.former
-        if self._listed.get(key) == thread.active and not given:
+        begins, given = self._begins(change), thread.owner != change.former_owner
+        if former is not None and former.active == thread.active and not (begins or given):
             return []
         found: list[Command] = [
             ("ZADD", each, "GT", thread.active, member(key, tag))
             for each in self._by_time(place.tenant, thread.owner)
         ]
-        if given and change.former is not None and not self._wire.clients.cluster:
+        if given and change.former_owner is not None and not self._wire.clients.cluster:
             # In a Cluster it might be given back before this is carried out.
-            old = self._keys.list(place.tenant, "updated", change.former)
+            old = self._keys.list(place.tenant, "updated", change.former_owner)
             found.append(("ZREM", old, member(key, tag)))
-        if key not in self._listed:
+        if begins:
             created, name = (self._keys.list(place.tenant, sort) for sort in ("created", "name"))
             found.append(("ZADD", created, key, member(key, tag)))
             found.append(("ZADD", name, 0, name_member(place.name, key)))
@@ -160,7 +170,7 @@ class Hints:
     async def claim(self, change: Change, tag: str) -> bytes:
         """In a Cluster: write the hints of a change; "done", or what stands in the way."""
         claims, writes = self.writes(change, tag)
-        made = [HINT.call(each.key, "claim", each.field, tag) for each in claims]
+        made = [HINT.call(each.key, "claim", each.field, tag, each.what) for each in claims]
         found = await self._wire.send([*made, *writes])
         for claim, owner in zip(claims, found, strict=False):
             if owner != tag.encode():
@@ -188,21 +198,21 @@ class Hints:
             self._listed.pop(change.key, None)
             commands += self._unlisting(change, tag)
         elif change.thread is not None and change.thread.live:
-            begins = change.key not in self._listed or change.thread.owner != change.former
+            begins = self._begins(change) or change.thread.owner != change.former_owner
             if self._wire.clients.cluster and begins:
                 # Somebody may have met the hint before the thread was there, and taken it off.
                 commands += self._listing(change, tag)
-            _remember(self._listed, change.key, change.thread.active)
+            _remember(self._listed, change.key, None)
             self.note(change.key, tag)
         try:
             await self._wire.send(commands)
-        except TransientStorageError:
+        except LastgoodError:  # the change itself is carried out
             return
 
     def _unlisting(self, change: Change, tag: str) -> list[Command]:
         """What takes a thread that is gone for ever off its lists."""
         tenant, name, key = *change.place, change.key
-        lists = [*self._by_time(tenant, change.former), self._keys.list(tenant, "created")]
+        lists = [*self._by_time(tenant, change.former_owner), self._keys.list(tenant, "created")]
         found: list[Command] = [("ZREM", each, member(key, tag)) for each in lists]
         return [*found, ("ZREM", self._keys.list(tenant, "name"), name_member(name, key))]
 

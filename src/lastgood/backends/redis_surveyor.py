@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backend import Footprint, Section, Sheet
-from lastgood.backends import redis_surveys
+from lastgood.backends import redis_calls, redis_surveys
 from lastgood.backends.queries import ThreadName
+from lastgood.backends.redis_calls import Call
 from lastgood.backends.redis_hints import Hints
 from lastgood.backends.redis_keys import Keys, tag_of
 from lastgood.backends.redis_queries import TOP, Question
 from lastgood.backends.redis_rows import unpacked
-from lastgood.backends.redis_scripts import ASK
-from lastgood.backends.redis_wire import Command, Wire
+from lastgood.backends.redis_wire import Wire
 from lastgood.backends.surveys import of_tenant
 from lastgood.reports import Problem
 from lastgood.rows import ThreadRow
@@ -42,15 +42,14 @@ class Surveyor:
                 asked = (index, redis_surveys.question(section))
                 calls.setdefault(tags[section.owner], []).append(asked)
         made = [self._call(tag, [asked for _, asked in all_]) for tag, all_ in calls.items()]
-        replies = await self._wire.send(made, together=True)
+        replies = await redis_calls.together(self._wire, made)
         for asked_of, (_, _, *answers) in zip(calls.values(), replies, strict=True):
             for (index, question), answer in zip(asked_of, answers, strict=True):
                 sheets[index] = question.parse(answer)
         return sheets
 
-    def _call(self, tag: str, questions: Iterable[Question]) -> Command:
-        words = [word for question in questions for word in question.words]
-        return ASK.call(self._keys.thread(tag), 0, b"", b"", *words)
+    def _call(self, tag: str, questions: list[Question]) -> Call:
+        return Call(self._keys.thread(tag), questions)
 
     async def _threads(self, tenant: str, section: Section) -> Sheet:
         if section.name is not None:
@@ -60,7 +59,7 @@ class Surveyor:
         for key, tag in found:
             made.append(self._call(tag, [Question("survey_thread", (key,), bytes)]))
             self._hints.note(key, tag)
-        replies = await self._wire.send(made)
+        replies = await redis_calls.one_by_one(self._wire, made)
         there = [unpacked(ThreadRow, row) for _, _, row in replies if row is not None]
         after = found[-1][0] + 1 if len(found) == section.limit else None
         return Sheet(list(of_tenant(tenant, there)), after)
@@ -81,7 +80,7 @@ class Surveyor:
         while low is not None:
             threads = await self._hints.numbered(low, TOP, PAGE)
             made = [self._call(tag, [Question("remains", (), list)]) for _, tag in threads]
-            replies = await self._wire.send(made)
+            replies = await redis_calls.one_by_one(self._wire, made)
             for (key, tag), (_, _, reply) in zip(threads, replies, strict=True):
                 found += redis_surveys.problems(key, reply)
                 row = redis_surveys.living(key, reply)
@@ -120,7 +119,9 @@ class Surveyor:
         low, size = 0, redis_surveys.STRETCH
         while not pieces or size in (pieces[-1][0], pieces[-1][4]):
             asked = Question("weight", (key, low, low + size - 1), list)
-            ((_, _, piece),) = await self._wire.send([self._call(tags[key], [asked])])
+            ((_, _, piece),) = await redis_calls.together(
+                self._wire, [self._call(tags[key], [asked])]
+            )
             pieces.append(piece)
             low += size
         return redis_surveys.weighed(pieces)

@@ -1,7 +1,7 @@
 """Sending commands to Redis, in either colour, and what goes wrong on the way.
 
-Several commands are one round trip; `together` makes them one moment too, where one server has all.
-A script is sent by its hash, and as text to a server that does not know it yet.
+Several commands are one round trip, each of its own moment. A script is sent by its hash, and as
+text to a server that does not know it yet.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ class Script:
 
     def call(self, key: str, *args: Word) -> Command:
         """The command that runs it."""
-        return ("EVALSHA", self.sha, 1, key, *args)
+        return self.over([key], *args)
+
+    def over(self, keys: Sequence[str], *args: Word) -> Command:
+        """The same with several keys, which are on one server."""
+        return ("EVALSHA", self.sha, len(keys), *keys, *args)
 
 
 class Wire:
@@ -57,14 +61,14 @@ class Wire:
         with translated(self.clients.label, opened=self.opened):
             await self.clients.look()
 
-    async def send(self, commands: Sequence[Command], *, together: bool = False) -> list[Any]:
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
         """The replies to commands."""
         if not commands:
             return []
         with translated(self.clients.label, opened=self.opened), cancellable():
-            replies = await self._sent(commands, together=together)
+            replies = await self._sent(commands)
             if any(isinstance(reply, exceptions.NoScriptError) for reply in replies):
-                replies = await self._with_texts(commands, replies, together=together)
+                replies = await self._with_texts(commands, replies)
             for reply in replies:
                 if isinstance(reply, Exception):
                     raise reply
@@ -84,20 +88,18 @@ class Wire:
             reply = reply if is_blocking() else await reply
         return list(reply.values()) if self.clients.cluster else [reply]
 
-    async def _with_texts(
-        self, commands: Sequence[Command], replies: list[Any], *, together: bool
-    ) -> list[Any]:
-        """Send scripts as text, where one was not known; all again if they are one moment."""
+    async def _with_texts(self, commands: Sequence[Command], replies: list[Any]) -> list[Any]:
+        """Send scripts as text, where one was not known."""
         again = [
             index
             for index, reply in enumerate(replies)
-            if together or isinstance(reply, exceptions.NoScriptError)
+            if isinstance(reply, exceptions.NoScriptError)
         ]
-        sent = await self._sent([_as_text(commands[index]) for index in again], together=together)
+        sent = await self._sent([_as_text(commands[index]) for index in again])
         found = dict(zip(again, sent, strict=True))
         return [found.get(index, reply) for index, reply in enumerate(replies)]
 
-    async def _sent(self, commands: Sequence[Command], *, together: bool) -> list[Any]:
+    async def _sent(self, commands: Sequence[Command]) -> list[Any]:
         client = self.clients.blocking() if is_blocking() else await self.clients.native()
         if len(commands) == 1:
             try:
@@ -105,7 +107,7 @@ class Wire:
                 return [reply if is_blocking() else await reply]
             except exceptions.ResponseError as error:
                 return [error]
-        how = {} if self.clients.cluster else {"transaction": together}
+        how = {} if self.clients.cluster else {"transaction": False}
         pipe = client.pipeline(**how)
         for command in commands:
             pipe.execute_command(*command)
@@ -133,7 +135,18 @@ _LATER = (
     exceptions.TryAgainError,
     OSError,
 )
-_BUSY = ("LOADING", "MASTERDOWN", "BUSY ", "NOREPLICAS", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN")
+_BUSY = (
+    "LOADING",
+    "MASTERDOWN",
+    "BUSY ",
+    "NOREPLICAS",
+    "UNBLOCKED",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "READONLY",
+)
+_FULL = ("OOM command not allowed", "MISCONF")
+"""Redis 6.2 has these words in the middle, where a script met them."""
 _NO_SUCH_TEXT = "DB index"
 _DENIED = (
     "NOAUTH",
@@ -141,6 +154,8 @@ _DENIED = (
     "NOPERM",
     "invalid username-password",
     "without any password",
+    "ACL failure in script",
+    "The user executing the script",
     _NO_SUCH_TEXT,
 )
 _CHECK = "Check the address, the user and its rights."
@@ -172,7 +187,7 @@ def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
     said = f"{label}: {text}"
     if isinstance(error, _WRONG) or any(word in text for word in _DENIED):
         return BackendConnectionError(said, hint=_NO_SUCH if _NO_SUCH_TEXT in text else _CHECK)
-    if isinstance(error, exceptions.OutOfMemoryError) or text.startswith(("OOM", "MISCONF")):
+    if isinstance(error, exceptions.OutOfMemoryError) or any(word in text for word in _FULL):
         return StorageFullError(said, hint="Nothing of this save was kept.")
     if "WRONGTYPE" in text:
         return CheckpointIntegrityError(f"{said} Something else wrote to this key.")

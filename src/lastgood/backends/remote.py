@@ -293,6 +293,11 @@ class RemoteBackend(Backend, forking.Forkable):
             attempt.tries,
         )
 
+    def discard(self, kind: Kind) -> None:
+        """Let go of numbers in reserve: they turned out to be somebody's."""
+        with self._lock:
+            self._supply[kind].clear()
+
     def _next(self, kind: Kind, count: int) -> list[int]:
         with self._lock:
             supply = self._supply[kind]

@@ -62,8 +62,10 @@ class Change(NamedTuple):
     seal: bytes = b""
     """Of the thread's row that was seen. After a failover that lost commits, versions come again;
     with them another row."""
-    former: str | None = None
-    """Whose the thread was in that row."""
+    former: ThreadRow | None = None
+    """That row."""
+    opens: bool = False
+    """Whether the thread begins here, with a key that must be nobody's."""
     thread: ThreadRow | None = None
     """Written in the place of whatever row has that name."""
     rows: tuple[Row, ...] = ()
@@ -85,6 +87,11 @@ class Change(NamedTuple):
     """Where items are supposed not to be: if one is, the change is not carried out."""
     wiped: bool = False
     """Whether everything of the thread goes, but for its row."""
+
+    @property
+    def former_owner(self) -> str | None:
+        """Whose the thread was."""
+        return None if self.former is None else self.former.owner
 
     @property
     def checkpoints(self) -> tuple[CheckpointRow, ...]:
@@ -125,7 +132,7 @@ def decide(
         raise Need(AskPlaces(place, tuple(tables.supposed)))
     change = Change(place, 0, version, free=tuple(tables.supposed))
     if found.thread is not None:
-        change = change._replace(seal=seal_of(found.thread), former=found.thread.owner)
+        change = change._replace(seal=seal_of(found.thread), former=found.thread)
     return _made(tables, change, writes, found, supply)
 
 
@@ -144,6 +151,7 @@ def _made(
     if writes.thread is not None and writes.thread.thread == 0:
         (key,) = supply("thread", 1)
         writes = writes.bound(key)._replace(thread=writes.thread._replace(thread=key))
+        change = change._replace(opens=True)
     row = writes.thread or found.thread
     assert row is not None, "a commit is about a thread"
     writes, streams = _numbered(writes, supply)

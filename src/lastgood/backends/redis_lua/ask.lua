@@ -1,16 +1,12 @@
--- Answers questions about one thread, all of one moment. ARGV: microseconds to add to the server's
--- clock, then the questions: a word, how many arguments follow, and these.
--- KEYS[1] is the key of the thread. Or, where a store is on one server: KEYS[1] is a table of hints,
--- ARGV[2] the field in it that says which thread, and ARGV[3] what all keys begin with.
+-- Answers questions about threads, all of one moment. ARGV: microseconds to add to the server's clock
+-- and what all keys begin with; then for each of KEYS a field, how many words follow, and these: the
+-- questions, each a word, how many arguments follow, and these.
+-- A key is that of a thread. Or, if there is a field, it is a table of hints, and what the field says
+-- is the thread, which is on the same server.
 
 local call = redis.call
 local time = call('TIME')
-local thread = KEYS[1]
-if ARGV[2] ~= '' then
-  local tag = call('HGET', KEYS[1], ARGV[2])
-  if not tag then return {time[1], time[2]} end
-  thread = ARGV[3] .. '{' .. tag .. '}'
-end
+local thread
 
 local function optional(text)
   return sub(text, 1, 1) == '=' and sub(text, 2) or nil
@@ -394,10 +390,22 @@ function ask.remains()
     others[2]}
 end
 
-local answers, at = {time[1], time[2]}, 4
-while at <= #ARGV do
-  local word, count = ARGV[at], tonumber(ARGV[at + 1])
-  answers[#answers + 1] = ask[word](some(at + 2, at + 1 + count)) or false
-  at = at + 2 + count
+local function found(key, field)
+  if field == '' then return key end
+  local tag = call('HGET', key, field)
+  return tag and ARGV[2] .. '{' .. tag .. '}'
 end
-return answers
+
+local replies, at = {}, 3
+for _, key in ipairs(KEYS) do
+  local answers, last = {time[1], time[2]}, at + 1 + tonumber(ARGV[at + 1])
+  thread = found(key, ARGV[at])
+  at = at + 2
+  while at <= last do
+    local word, count = ARGV[at], tonumber(ARGV[at + 1])
+    answers[#answers + 1] = thread and ask[word](some(at + 2, at + 1 + count)) or false
+    at = at + 2 + count
+  end
+  replies[#replies + 1] = answers
+end
+return replies

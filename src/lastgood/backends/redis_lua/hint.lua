@@ -1,5 +1,7 @@
 -- What stands beside the threads: hints, and lists of threads. ARGV[1] says what to do.
---   claim  field, owner: take a field that nobody has; answers with who has it
+--   claim  field, owner, what: take a field that nobody has; answers with who has it. If it is for
+--          something new, who had it before is not its owner, whatever its name
+--   raise  number: have a counter be there at least
 --   drop   field, owner, ...: remove the fields that still name this owner
 --   burn   id, seconds: see that the thread, which has no such checkpoint, will not get it
 --   shed   score, member, ...: remove the members of a list that are not above a score
@@ -9,8 +11,13 @@ local call = redis.call
 local act = {}
 
 function act.claim()
-  call('HSETNX', KEYS[1], ARGV[2], ARGV[3])
-  return call('HGET', KEYS[1], ARGV[2])
+  if call('HSETNX', KEYS[1], ARGV[2], ARGV[3]) == 1 then return ARGV[3] end
+  return ARGV[4] == 'new' and '' or call('HGET', KEYS[1], ARGV[2])
+end
+
+function act.raise()
+  if tonumber(call('GET', KEYS[1]) or 0) < tonumber(ARGV[2]) then call('SET', KEYS[1], ARGV[2]) end
+  return 'done'
 end
 
 function act.drop()
