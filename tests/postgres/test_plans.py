@@ -15,7 +15,7 @@ from psycopg import ClientCursor
 
 from lastgood.backend import Sort
 from lastgood.backends import postgres, postgres_surveys
-from lastgood.backends.postgres_wire import numbered
+from lastgood.backends.postgres_cursors import numbered
 from lastgood.backends.queries import Query
 from lastgood.driver import run_blocking
 from lastgood.testing import contract_cases, run_case

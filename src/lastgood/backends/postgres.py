@@ -73,7 +73,7 @@ class PostgresBackend(RemoteBackend):
         self._wanted = check_wanted(durability)
         self.url = self._pools.label
         self.alone = self._pools.commits
-        self._at = postgres_schema.quoted(schema)
+        self._at = postgres_schema.placed(schema)
         self._questions = Questions(self._at)
         self._ready = False
         self._listener: Listener | None = None
@@ -156,7 +156,8 @@ class PostgresBackend(RemoteBackend):
         """Of both kinds at once: whoever needs one is about to need the other."""
         sizes = {each: _BATCH + (count if each == kind else 0) for each in _STEPS}
         text = " UNION ALL ".join(
-            f"SELECT '{each}', nextval('{self._at}.{each}_key') FROM generate_series(1, %s)"
+            f"SELECT '{each}', nextval({postgres_schema.literal(f'{self._at}.{each}_key')})"
+            " FROM generate_series(1, %s)"
             for each in _STEPS
         )
         batches = [-(-sizes[each] // step) for each, step in _STEPS.items()]

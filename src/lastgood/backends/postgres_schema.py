@@ -103,6 +103,16 @@ def quoted(schema: str) -> str:
     return '"' + schema.replace('"', '""') + '"'
 
 
+def placed(schema: str) -> str:
+    """The same inside of a statement that takes values, where a % stands for one."""
+    return quoted(schema).replace("%", "%%")
+
+
+def literal(text: str) -> str:
+    """A text as a constant, whatever a session thinks of backslashes."""
+    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
 def check_schema(schema: str) -> str:
     """A name that PostgreSQL keeps as it is; raises ValueError.
 

@@ -46,9 +46,11 @@ def server_findings(place: str) -> Iterator[Finding]:
     import psycopg
 
     from lastgood.backends.postgres_address import lively
+    from lastgood.backends.postgres_cursors import ADAPTERS
 
     dsn = lively(BACKENDS["postgresql"].arguments(place)["source"])
-    with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+    options: dict[str, Any] = {"prepare_threshold": None, "context": ADAPTERS}
+    with psycopg.connect(dsn, autocommit=True, **options) as connection:
         yield version_finding(connection.info.server_version)
         yield distance_finding(statistics.median(_round_trip(connection) for _ in range(_ASKED)))
         (process,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
