@@ -209,6 +209,18 @@ def test_a_users_list_reads_the_users_threads(
             assert "thread_owner" in used, text
 
 
+def test_a_list_by_age_reads_no_more_than_a_page(
+    big: str, sent: tuple[dict[str, Sequence[object]], set[type]], postgres_url: str
+) -> None:
+    lists = [text for text in sent[0] if "ORDER BY t.created_at DESC" in text]
+    assert lists
+    with psycopg.connect(postgres_url) as connection:
+        generic = Generic(connection, big)
+        for text in lists:
+            used = {node.get("Index Name") for node in nodes(generic.plan(text))}
+            assert "thread_age" in used, text
+
+
 def test_a_scan_would_be_noticed(big: str, postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         text = f"EXPLAIN (FORMAT JSON) SELECT * FROM {big}.checkpoint WHERE step_name = 'step'"

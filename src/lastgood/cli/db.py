@@ -149,7 +149,7 @@ The exit code of status is 1 if the tables are not there, not up to date or too 
 examples:
   lastgood db status --store postgresql://app@db.example/agents
   lastgood db sql --schema lastgood --role app > lastgood.sql
-  lastgood db sql --since 1 --role second-app > grants.sql
+  lastgood db sql --since 2 --role second-app > grants.sql
 
 with --json: status and migrate {"schema", "format", "known", "current", "usable", "server",
 "role"}; sql {"schema", "role", "statements": [...]}""",
