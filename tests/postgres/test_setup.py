@@ -334,6 +334,67 @@ def test_the_doctor_says_that_a_role_may_not_make_the_tables(
     assert f"lastgood db sql --schema lastgood --role {role}" in out
 
 
+WRITING = ("INSERT", "UPDATE", "DELETE")
+
+
+def rights_found(
+    capsys: pytest.CaptureFixture[str], database: str, role: str
+) -> tuple[int, dict[str, str]]:
+    """What the doctor says of a role's rights, and its exit code."""
+    code, out, _ = printed(capsys, "doctor", "--json", "--store", as_role(database, role))
+    findings = json.loads(out)["findings"]
+    return code, next(each for each in findings if each["what"] == "rights")
+
+
+def test_the_doctor_says_which_rights_a_role_lacks(
+    database: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    BlockingClient.postgres(database).threads()
+    sql(*postgres_schema.grants("lastgood", role))
+    code, found = rights_found(capsys, database, role)
+    assert (code, found["level"]) == (0, "ok")
+    sql(
+        f"REVOKE DELETE ON lastgood.tag, lastgood.part FROM {role}",
+        f"REVOKE USAGE ON SEQUENCE lastgood.stream_key FROM {role}",
+    )
+    code, found = rights_found(capsys, database, role)
+    assert (code, found["level"]) == (1, "problem")
+    assert "DELETE on part, tag; USAGE on stream_key" in found["found"]
+    sql(*found["advice"].partition(": ")[2].split("; "))
+    assert rights_found(capsys, database, role)[0] == 0
+    with BlockingClient.postgres(as_role(database, role)) as client:
+        work(client)
+
+
+def test_the_doctor_notes_a_role_that_may_only_read(
+    database: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That may be what was meant."""
+    BlockingClient.postgres(database).threads()
+    sql(
+        f"GRANT USAGE ON SCHEMA lastgood TO {role}",
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA lastgood TO {role}",
+    )
+    code, found = rights_found(capsys, database, role)
+    assert (code, found["level"]) == (0, "warning")
+    assert "can read and cannot save" in found["found"]
+    assert all(f"{right} on every table" in found["found"] for right in WRITING)
+    sql(*found["advice"].partition(": ")[2].split("; "))
+    assert rights_found(capsys, database, role)[1]["level"] == "ok"
+    with BlockingClient.postgres(as_role(database, role)) as client:
+        work(client)
+
+
+def test_the_doctor_tells_a_role_that_can_read_half_of_it(
+    database: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    BlockingClient.postgres(database).threads()
+    sql(f"GRANT USAGE ON SCHEMA lastgood TO {role}", f"GRANT SELECT ON lastgood.meta TO {role}")
+    code, found = rights_found(capsys, database, role)
+    assert (code, found["level"]) == (1, "problem")
+    assert "SELECT on every table" in found["found"]
+
+
 def test_a_dry_run_of_copy_makes_no_tables(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: Sql
 ) -> None:

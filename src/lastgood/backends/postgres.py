@@ -31,6 +31,7 @@ from lastgood.backends.postgres_connections import PATIENT_SECONDS
 from lastgood.backends.postgres_given import pools_for
 from lastgood.backends.postgres_news import WATCHED_SECONDS, Listener, ThreadNews, token
 from lastgood.backends.postgres_queries import Questions
+from lastgood.backends.postgres_rights import Lack, lacking
 from lastgood.backends.postgres_setup import Standing
 from lastgood.backends.postgres_statement import CLOCK
 from lastgood.backends.postgres_wire import Rows, Sql, send, session
@@ -111,6 +112,11 @@ class PostgresBackend(RemoteBackend):
         """What is there; makes nothing."""
         async with session(self._pools) as run:
             return await postgres_setup.standing(run, self.schema)
+
+    async def lacking(self) -> list[Lack]:
+        """The rights that our role would need to use what is there."""
+        async with session(self._pools) as run:
+            return await lacking(run, self.schema)
 
     # what a store on a server provides
 

@@ -25,6 +25,10 @@ LEAST = 1
 NAME_BYTES = 63
 """What PostgreSQL keeps of a name."""
 
+ON_TABLES = ("SELECT", "INSERT", "UPDATE", "DELETE")
+ON_SEQUENCES = ("USAGE",)
+"""The rights of a role that uses the store."""
+
 COLUMNS = {cls: tuple(f'"{name}"' for name in (*fields_of(cls), "seal")) for cls in TABLES}
 
 _SCHEMA = "CREATE SCHEMA IF NOT EXISTS {schema}"
@@ -146,9 +150,12 @@ def statements(schema: str, since: int = 0, *, there: bool = False) -> list[str]
 
 def grants(schema: str, role: str) -> list[str]:
     """What a role needs that only uses the store."""
-    name, user = quoted(schema), quoted(role)
-    return [
-        f"GRANT USAGE ON SCHEMA {name} TO {user}",
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {user}",
-        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {name} TO {user}",
-    ]
+    rights = ((ON_TABLES, "TABLES"), (ON_SEQUENCES, "SEQUENCES"))
+    given = [grant(schema, role, names, kind) for names, kind in rights]
+    return [f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}", *given]
+
+
+def grant(schema: str, role: str, rights: Sequence[str], kind: str) -> str:
+    """The statement that gives rights on all `TABLES` or all `SEQUENCES`."""
+    everything = f"ALL {kind} IN SCHEMA {quoted(schema)}"
+    return f"GRANT {', '.join(rights)} ON {everything} TO {quoted(role)}"

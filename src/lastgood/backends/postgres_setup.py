@@ -66,7 +66,7 @@ class Standing(NamedTuple):
 # As bytes: a connection's encoding may lack its letters, and a database may have none.
 _ROLE = """convert_to(current_user::text,
     CASE getdatabaseencoding() WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END)"""
-_NAMED = "nspname = convert_from(%s, 'UTF8')"
+NAMED = "nspname = convert_from(%s, 'UTF8')"
 
 
 async def examined(run: Session) -> Server:
@@ -94,7 +94,7 @@ async def _format(run: Session, schema: str) -> tuple[int | None, int | None]:
     # As rows: names that a session failed to find once, it may remember as missing.
     there = await run.execute(
         "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
-        f" ON n.oid = c.relnamespace WHERE n.{_NAMED} AND c.relname = 'meta'",
+        f" ON n.oid = c.relnamespace WHERE n.{NAMED} AND c.relname = 'meta'",
         (schema.encode(),),
     )
     if not there:
@@ -108,7 +108,7 @@ async def _may(run: Session, schema: str) -> bool:
     """Whether our role may make tables: in a schema that is there, or with one of its own."""
     ((found,),) = await run.execute(
         "SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE')"
-        f" FROM pg_catalog.pg_namespace WHERE {_NAMED}),"
+        f" FROM pg_catalog.pg_namespace WHERE {NAMED}),"
         " has_database_privilege(current_database(), 'CREATE'))",
         (schema.encode(),),
     )
@@ -138,7 +138,7 @@ async def _forward(run: Session, schema: str) -> None:
     await run.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
     since, _ = await _format(run, schema)
     # Even IF NOT EXISTS asks for rights on the database, which the owner of a schema may not have.
-    named = f"SELECT 1 FROM pg_catalog.pg_namespace WHERE {_NAMED}"
+    named = f"SELECT 1 FROM pg_catalog.pg_namespace WHERE {NAMED}"
     there = bool(await run.execute(named, (schema.encode(),)))
     for text in postgres_schema.statements(schema, since or 0, there=there):
         await run.execute(text.replace("%", "%%"))

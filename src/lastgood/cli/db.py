@@ -17,6 +17,7 @@ from lastgood.driver import run_blocking
 
 if TYPE_CHECKING:
     from lastgood.backends.postgres import PostgresBackend
+    from lastgood.backends.postgres_rights import Lack
     from lastgood.backends.postgres_setup import Standing
 
 DEFAULT = "lastgood"
@@ -67,6 +68,15 @@ def standing(options: Namespace) -> Standing:
     backend = _backend(options)
     try:
         return run_blocking(backend.standing())
+    finally:
+        run_blocking(backend.close())
+
+
+def lacking(options: Namespace) -> list[Lack]:
+    """The rights that the role would need to use it."""
+    backend = _backend(options)
+    try:
+        return run_blocking(backend.lacking())
     finally:
         run_blocking(backend.close())
 
