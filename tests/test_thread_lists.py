@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +194,23 @@ def test_watching_a_long_thread_from_its_beginning_reads_a_page_at_a_time(tmp_pa
     assert len([query for query in queries if f"LIMIT {PAGE}" in query]) == 1, queries
     assert [next(watch).seq for _ in range(2 * PAGE + 9)] == list(range(2, 2 * PAGE + 11))
     client.close()
+
+
+def test_a_list_by_age_is_read_by_an_index_where_there_are_many(
+    crowd: Path, tmp_path: Path
+) -> None:
+    """A store with few threads has none: it would take a page of its file."""
+    with BlockingClient.sqlite(tmp_path / "few.db") as few:
+        few.save("a", session_id="s", execution_state={})
+    plans = []
+    for path in (crowd, tmp_path / "few.db"):
+        client, statements = opened(path)
+        with statements.counted() as queries:
+            client.threads(sort="created", limit=5)
+        client.close()
+        with closing(sqlite3.connect(path)) as connection:
+            steps = connection.execute(f"EXPLAIN QUERY PLAN {queries[0]}").fetchall()
+        plans.append([step[-1] for step in steps])
+    assert any("lastgood_thread_age" in step for step in plans[0])
+    assert not any("TEMP B-TREE" in step for step in plans[0])
+    assert not any("lastgood_thread_age" in step for step in plans[1])

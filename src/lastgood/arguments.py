@@ -150,8 +150,7 @@ def thread_cursor(after: str | None, sort: str) -> tuple[object, ...]:
     if after is None or sort == "name":
         return () if after is None else (check_name(after, "after"),)
     numbers = str(after).split(":")
-    wanted = 2 if sort == "updated" else 1
-    if len(numbers) != wanted or not all(number.isdecimal() for number in numbers):
+    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         raise ValueError(
             f"after={after!r} is not a cursor for sort={sort!r}. Pass page.next of the page before."
         )

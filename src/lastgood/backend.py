@@ -49,9 +49,10 @@ class ThreadListing(NamedTuple):
     """Which threads to list, and in which order."""
 
     sort: Sort = "updated"
-    """`updated`: last touched first, to about a minute; `created`: youngest first; `name`."""
+    """`updated`: last touched first, to about a minute; `created`: youngest first, by the store's
+    clock; `name`."""
     after: tuple[object, ...] = ()
-    """The place of the last one seen: (active, key), (key,) or (name,)."""
+    """The place of the last one seen: (active, key), (created_at, key) or (name,)."""
     limit: int = 50
     newest: bool = False
     """Whether each thread's newest checkpoint is wanted."""

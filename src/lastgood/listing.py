@@ -21,6 +21,8 @@ from lastgood.resolving import STRIDE, outlined
 from lastgood.rows import ThreadRow
 from lastgood.run_rules import status_of
 
+_TIMES = range(1 << 57)
+"""What can be a time; that of a damaged thread may be anything."""
 Keep = Callable[[ThreadInfo, ThreadEntry], bool]
 
 
@@ -87,9 +89,9 @@ def _sorted(kept: list[ThreadInfo], sort: Sort) -> list[ThreadInfo]:
 
 
 def _place(row: ThreadRow, sort: Sort) -> tuple[object, ...]:
-    if sort == "updated":
-        return row.active, row.thread
-    return (row.thread,) if sort == "created" else (row.name,)
+    if sort == "name":
+        return (row.name,)
+    return row.active if sort == "updated" else row.created_at, row.thread
 
 
 def _cursor(after: tuple[object, ...]) -> str:
@@ -114,7 +116,7 @@ def info_of(core: Core, entry: ThreadEntry) -> ThreadInfo:
         branches=row.branches,
         last_step=row.last_step,
         size=row.size,
-        created_at=moment(row.created_at),
+        created_at=moment(row.created_at if row.created_at in _TIMES else 0),
         updated_at=moment(row.updated_at),
         user=row.owner,
         error=entry.damage or (run.error if run else None),

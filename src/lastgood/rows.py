@@ -299,7 +299,9 @@ def suspect(columns: Sequence[object]) -> ThreadRow:
     stored = ThreadRow._make(columns[:-1])
     owner = stored.owner if isinstance(stored.owner, str) else None
     damaged = stored.emptied()._replace(name=str(stored.name), owner=owner)
-    return damaged._replace(incarnation=0, seq=0, created_at=0, updated_at=0)
+    begun: object = stored.created_at
+    known = begun if isinstance(begun, int) else 0
+    return damaged._replace(incarnation=0, seq=0, created_at=known, updated_at=0)
 
 
 def content_of(row: CheckpointRow, agent: str) -> tuple[object, ...]:

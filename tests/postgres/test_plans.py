@@ -15,7 +15,7 @@ from psycopg import ClientCursor
 
 from lastgood.backend import Sort
 from lastgood.backends import postgres, postgres_surveys
-from lastgood.backends.postgres_wire import numbered
+from lastgood.backends.postgres_cursors import numbered
 from lastgood.backends.queries import Query
 from lastgood.driver import run_blocking
 from lastgood.testing import contract_cases, run_case
@@ -207,6 +207,18 @@ def test_a_users_list_reads_the_users_threads(
         for text in lists:
             used = {node.get("Index Name") for node in nodes(generic.plan(text))}
             assert "thread_owner" in used, text
+
+
+def test_a_list_by_age_reads_no_more_than_a_page(
+    big: str, sent: tuple[dict[str, Sequence[object]], set[type]], postgres_url: str
+) -> None:
+    lists = [text for text in sent[0] if "ORDER BY t.created_at DESC" in text]
+    assert lists
+    with psycopg.connect(postgres_url) as connection:
+        generic = Generic(connection, big)
+        for text in lists:
+            used = {node.get("Index Name") for node in nodes(generic.plan(text))}
+            assert "thread_age" in used, text
 
 
 def test_a_scan_would_be_noticed(big: str, postgres_url: str) -> None:

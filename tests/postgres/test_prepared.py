@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from lastgood import BlockingClient, Client
-from lastgood.backends.postgres_wire import numbered
+from lastgood.backends.postgres_cursors import numbered
 from lastgood.driver import run_blocking
 from lastgood.item_rules import ChangeItems, ItemDraft
 

@@ -120,7 +120,7 @@ def test_a_role_without_rights_is_told_what_to_ask_for(
     client = BlockingClient.postgres(as_role(database, role), schema="agents")
     with pytest.raises(BackendConnectionError) as caught:
         client.save("a", session_id="s", execution_state={})
-    command = f"lastgood db sql --schema agents --role {role}" + (" --since 1" if there else "")
+    command = f"lastgood db sql --schema agents --role {role}" + (" --since 2" if there else "")
     assert role in caught.value.message
     assert "permission denied" in caught.value.message
     assert caught.value.hint.endswith(command)
@@ -195,13 +195,13 @@ def test_a_newer_store_that_we_can_still_use_is_used(
     before.save("a", session_id="s", execution_state=LARGE)
     step = ["ALTER TABLE {schema}.thread ADD COLUMN colour text NOT NULL DEFAULT 'none'"]
     with monkeypatch.context() as newer:
-        newer.setattr(postgres_schema, "FORMAT", 2)
+        newer.setattr(postgres_schema, "FORMAT", 3)
         newer.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, step))
         with BlockingClient.postgres(database) as client:
             client.save("a", session_id="s", execution_state={"n": 1})
             work(client)
     found = sql("SELECT value FROM lastgood.meta WHERE name IN ('format', 'oldest') ORDER BY name")
-    assert found == [("2",), ("1",)]
+    assert found == [("3",), ("1",)]
     before.save("a", session_id="u", execution_state={"n": 2})
     with BlockingClient.postgres(database) as fresh:
         work(fresh)
@@ -215,12 +215,44 @@ def test_a_migration_that_fails_leaves_what_was_there(
     BlockingClient.postgres(database).save("a", session_id="s", execution_state={"n": 1})
     steps = ["ALTER TABLE {schema}.thread ADD COLUMN colour text", "SELECT 1 / 0"]
     with monkeypatch.context() as newer:
-        newer.setattr(postgres_schema, "FORMAT", 2)
+        newer.setattr(postgres_schema, "FORMAT", 3)
         newer.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, steps))
         with pytest.raises(Exception, match="division by zero"):
             BlockingClient.postgres(database).threads()
     with BlockingClient.postgres(database) as client:
         assert client.latest(agent_id="a", session_id="s").state == {"n": 1}
+
+
+@pytest.fixture
+def first_format(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store as the first version made it, with a thread; gives its address."""
+    with monkeypatch.context() as older:
+        older.setattr(postgres_schema, "FORMAT", 1)
+        older.setattr(postgres_schema, "MIGRATIONS", postgres_schema.MIGRATIONS[:1])
+        with BlockingClient.postgres(database) as client:
+            client.save("a", session_id="s", execution_state=LARGE)
+    return database
+
+
+def test_an_older_store_is_brought_up_to_date(first_format: str, sql: Sql) -> None:
+    with BlockingClient.postgres(first_format) as client:
+        work(client)
+        assert "s" in [info.thread_id for info in client.threads(sort="created")]
+    found = sql("SELECT value FROM lastgood.meta WHERE name IN ('format', 'oldest') ORDER BY name")
+    assert found == [("2",), ("1",)]
+    found = sql("SELECT indexname FROM pg_indexes WHERE tablename = 'thread' ORDER BY 1")
+    names = [str(name) for (name,) in found]
+    assert names == ["thread_active", "thread_age", "thread_name", "thread_owner", "thread_pkey"]
+
+
+def test_a_role_that_may_not_do_that_goes_on_with_what_is_there(
+    first_format: str, role: str, sql: Sql
+) -> None:
+    sql(*postgres_schema.grants("lastgood", role))
+    with BlockingClient.postgres(as_role(first_format, role)) as client:
+        work(client)
+        assert "s" in [info.thread_id for info in client.threads(sort="created")]
+    assert sql("SELECT value FROM lastgood.meta WHERE name = 'format'") == [("1",)]
 
 
 # the command line
@@ -234,11 +266,11 @@ def test_db_status_and_migrate(database: str, capsys: pytest.CaptureFixture[str]
     assert printed(capsys, "threads", *store)[0] == 3, "looking makes nothing"
     assert json.loads(printed(capsys, "db", "status", "--json", *store)[1])["format"] is None
     code, out, _ = printed(capsys, "db", "migrate", *store)
-    assert (code, "schema agents: format 1 (current)" in out) == (0, True)
+    assert (code, "schema agents: format 2 (current)" in out) == (0, True)
     assert printed(capsys, "db", "migrate", *store)[0] == 0
     code, out, _ = printed(capsys, "db", "status", "--json", *store)
     found = json.loads(out)
-    assert (code, found["current"], found["format"], found["schema"]) == (0, True, 1, "agents")
+    assert (code, found["current"], found["format"], found["schema"]) == (0, True, 2, "agents")
     assert printed(capsys, "threads", *store)[0] == 0
 
 
@@ -300,6 +332,67 @@ def test_the_doctor_says_that_a_role_may_not_make_the_tables(
     assert code == 1
     assert f"role {role} may not make them" in out
     assert f"lastgood db sql --schema lastgood --role {role}" in out
+
+
+WRITING = ("INSERT", "UPDATE", "DELETE")
+
+
+def rights_found(
+    capsys: pytest.CaptureFixture[str], database: str, role: str
+) -> tuple[int, dict[str, str]]:
+    """What the doctor says of a role's rights, and its exit code."""
+    code, out, _ = printed(capsys, "doctor", "--json", "--store", as_role(database, role))
+    findings = json.loads(out)["findings"]
+    return code, next(each for each in findings if each["what"] == "rights")
+
+
+def test_the_doctor_says_which_rights_a_role_lacks(
+    database: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    BlockingClient.postgres(database).threads()
+    sql(*postgres_schema.grants("lastgood", role))
+    code, found = rights_found(capsys, database, role)
+    assert (code, found["level"]) == (0, "ok")
+    sql(
+        f"REVOKE DELETE ON lastgood.tag, lastgood.part FROM {role}",
+        f"REVOKE USAGE ON SEQUENCE lastgood.stream_key FROM {role}",
+    )
+    code, found = rights_found(capsys, database, role)
+    assert (code, found["level"]) == (1, "problem")
+    assert "DELETE on part, tag; USAGE on stream_key" in found["found"]
+    sql(*found["advice"].partition(": ")[2].split("; "))
+    assert rights_found(capsys, database, role)[0] == 0
+    with BlockingClient.postgres(as_role(database, role)) as client:
+        work(client)
+
+
+def test_the_doctor_notes_a_role_that_may_only_read(
+    database: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That may be what was meant."""
+    BlockingClient.postgres(database).threads()
+    sql(
+        f"GRANT USAGE ON SCHEMA lastgood TO {role}",
+        f"GRANT SELECT ON ALL TABLES IN SCHEMA lastgood TO {role}",
+    )
+    code, found = rights_found(capsys, database, role)
+    assert (code, found["level"]) == (0, "warning")
+    assert "can read and cannot save" in found["found"]
+    assert all(f"{right} on every table" in found["found"] for right in WRITING)
+    sql(*found["advice"].partition(": ")[2].split("; "))
+    assert rights_found(capsys, database, role)[1]["level"] == "ok"
+    with BlockingClient.postgres(as_role(database, role)) as client:
+        work(client)
+
+
+def test_the_doctor_tells_a_role_that_can_read_half_of_it(
+    database: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    BlockingClient.postgres(database).threads()
+    sql(f"GRANT USAGE ON SCHEMA lastgood TO {role}", f"GRANT SELECT ON lastgood.meta TO {role}")
+    code, found = rights_found(capsys, database, role)
+    assert (code, found["level"]) == (1, "problem")
+    assert "SELECT on every table" in found["found"]
 
 
 def test_a_dry_run_of_copy_makes_no_tables(

@@ -14,7 +14,7 @@ from redis.crc import key_slot
 from lastgood import BlockingClient, CheckpointConflictError
 from lastgood.backends import redis_changes
 from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis_keys import Keys, member, name_member, tag_of
+from lastgood.backends.redis_keys import Keys, member, name_member, read_member, tag_of
 from tests.redis_backend.raw_place import RawPlace
 
 pytestmark = pytest.mark.server("valkey", "cluster")
@@ -244,3 +244,25 @@ def test_parts_are_never_there_without_an_end(
         assert torn
         assert client.restore(saved).state == state
         assert [key for key in place.stored("*:w:*") if place.raw.ttl(key) < 0] == []
+
+
+def test_a_list_by_age_that_an_older_version_wrote_is_put_right(place: Place) -> None:
+    """It sorted by keys, which are given out in batches."""
+    with place.client() as client, place.client() as other:
+        begun = [f"t{number}" for number in range(9)]
+        for number, name in enumerate(begun):
+            (client, other)[number % 2].save("a", session_id=name, execution_state={})
+        ages = Keys(place.prefix).list("default", "created")
+        for name, _ in place.raw.zscan_iter(ages):
+            place.raw.zadd(ages, {name: read_member(name)[0]})
+        ghost = member(7_000, tag_of(ThreadName("default", "ghost")))
+        place.raw.zadd(ages, {ghost: 7_000})
+        assert client.verify(data=True).clean
+        page, found = client.threads(sort="created", limit=2), []
+        while True:
+            found += [info.thread_id for info in page]
+            if page.next is None:
+                break
+            page = client.threads(sort="created", limit=2, after=page.next)
+        assert found == begun[::-1]
+        assert place.raw.zcount(ages, 0, 1 << 40) == 0

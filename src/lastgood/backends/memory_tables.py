@@ -27,7 +27,7 @@ from lastgood.rows import (
 
 _PLACES: dict[Sort, Callable[[ThreadRow], tuple[Any, ...]]] = {
     "updated": lambda row: (row.active, row.thread),
-    "created": lambda row: (row.thread,),
+    "created": lambda row: (row.created_at, row.thread),
     "name": lambda row: (row.name,),
 }
 

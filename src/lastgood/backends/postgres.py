@@ -31,6 +31,7 @@ from lastgood.backends.postgres_connections import PATIENT_SECONDS
 from lastgood.backends.postgres_given import pools_for
 from lastgood.backends.postgres_news import WATCHED_SECONDS, Listener, ThreadNews, token
 from lastgood.backends.postgres_queries import Questions
+from lastgood.backends.postgres_rights import Lack, lacking
 from lastgood.backends.postgres_setup import Standing
 from lastgood.backends.postgres_statement import CLOCK
 from lastgood.backends.postgres_wire import Rows, Sql, send, session
@@ -73,7 +74,7 @@ class PostgresBackend(RemoteBackend):
         self._wanted = check_wanted(durability)
         self.url = self._pools.label
         self.alone = self._pools.commits
-        self._at = postgres_schema.quoted(schema)
+        self._at = postgres_schema.placed(schema)
         self._questions = Questions(self._at)
         self._ready = False
         self._listener: Listener | None = None
@@ -111,6 +112,11 @@ class PostgresBackend(RemoteBackend):
         """What is there; makes nothing."""
         async with session(self._pools) as run:
             return await postgres_setup.standing(run, self.schema)
+
+    async def lacking(self) -> list[Lack]:
+        """The rights that our role would need to use what is there."""
+        async with session(self._pools) as run:
+            return await lacking(run, self.schema)
 
     # what a store on a server provides
 
@@ -156,7 +162,8 @@ class PostgresBackend(RemoteBackend):
         """Of both kinds at once: whoever needs one is about to need the other."""
         sizes = {each: _BATCH + (count if each == kind else 0) for each in _STEPS}
         text = " UNION ALL ".join(
-            f"SELECT '{each}', nextval('{self._at}.{each}_key') FROM generate_series(1, %s)"
+            f"SELECT '{each}', nextval({postgres_schema.literal(f'{self._at}.{each}_key')})"
+            " FROM generate_series(1, %s)"
             for each in _STEPS
         )
         batches = [-(-sizes[each] // step) for each, step in _STEPS.items()]

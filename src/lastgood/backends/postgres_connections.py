@@ -13,11 +13,8 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection, Connection, OperationalError, adapters
-from psycopg.adapt import AdaptersMap
+from psycopg import AsyncConnection, Connection, OperationalError
 from psycopg.errors import QueryCanceled
-from psycopg.types.array import ListBinaryDumper
-from psycopg.types.numeric import Int8BinaryDumper
 
 T = TypeVar("T")
 Signals = Generator[Any, Any, T]
@@ -34,21 +31,6 @@ OFTEN = 1
 takes the server several times as long as to carry it out."""
 MANY = 1000
 """So many statements are told apart."""
-
-
-class Binary:
-    """How values are sent.
-
-    Arrays too as they are, where the driver would spell every byte. Every number as one of eight
-    bytes, where it would choose by size: a statement would be another one with each choice.
-    """
-
-    adapters = AdaptersMap(adapters)
-    connection = None
-
-
-Binary.adapters.register_dumper(list, ListBinaryDumper)
-Binary.adapters.register_dumper(int, Int8BinaryDumper)
 
 
 def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConnection) -> Any:

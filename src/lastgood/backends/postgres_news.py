@@ -21,6 +21,7 @@ import psycopg
 from psycopg import Connection
 
 from lastgood.backend import News
+from lastgood.backends.postgres_cursors import ADAPTERS
 from lastgood.driver import is_blocking
 from lastgood.errors import LastgoodError
 
@@ -96,7 +97,7 @@ class Listener:
     def _run(self, stop: threading.Event) -> None:
         while not stop.is_set() and not self.useless:
             try:
-                with psycopg.connect(self._dsn, autocommit=True) as connection:
+                with psycopg.connect(self._dsn, autocommit=True, context=ADAPTERS) as connection:
                     if self._listen(connection, stop):
                         return
             except psycopg.Error:

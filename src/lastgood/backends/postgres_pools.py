@@ -21,7 +21,6 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTi
 
 from lastgood.backends.postgres_address import CONNECT_SECONDS, lively, parsed, shown
 from lastgood.backends.postgres_connections import (
-    Binary,
     BoundAsyncConnection,
     BoundConnection,
     is_dead,
@@ -131,7 +130,7 @@ class OwnPools(Pools):
 
     def _options(self) -> dict[str, Any]:
         return {
-            "kwargs": {"autocommit": True, "context": Binary()},
+            "kwargs": {"autocommit": True},
             "min_size": 0,
             "max_size": self._size,
             "timeout": CONNECT_SECONDS,

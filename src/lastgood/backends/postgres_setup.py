@@ -63,14 +63,21 @@ class Standing(NamedTuple):
         return (self.oldest or 0) <= postgres_schema.FORMAT
 
 
+# As bytes: a connection's encoding may lack its letters, and a database may have none.
+_ROLE = """convert_to(current_user::text,
+    CASE getdatabaseencoding() WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END)"""
+NAMED = "nspname = convert_from(%s, 'UTF8')"
+
+
 async def examined(run: Session) -> Server:
     """What the server says of itself, in one round trip."""
     names = ("fsync", "full_page_writes", "synchronous_commit")
     settings = ", ".join(f"current_setting('{name}')" for name in names)
-    text = f"SELECT current_setting('server_version'), current_user::text, {settings}, {CLOCK}"
+    text = f"SELECT current_setting('server_version'), {_ROLE}, {settings}, {CLOCK}"
     asked_at = ticks()
-    (found,) = await run.execute(text)
-    return Server._make((*found, asked_at))
+    ((version, role, *found),) = await run.execute(text)
+    name = role.decode("utf-8", "backslashreplace")
+    return Server._make((version, name, *found, asked_at))
 
 
 async def standing(run: Session, schema: str) -> Standing:
@@ -87,12 +94,12 @@ async def _format(run: Session, schema: str) -> tuple[int | None, int | None]:
     # As rows: names that a session failed to find once, it may remember as missing.
     there = await run.execute(
         "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
-        " ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = 'meta'",
-        (schema,),
+        f" ON n.oid = c.relnamespace WHERE n.{NAMED} AND c.relname = 'meta'",
+        (schema.encode(),),
     )
     if not there:
         return None, None
-    at = postgres_schema.quoted(schema)
+    at = postgres_schema.placed(schema)
     found: dict[str, str] = dict(await run.execute(f"SELECT name, value FROM {at}.meta"))
     return int(found["format"]), int(found["oldest"])
 
@@ -101,22 +108,26 @@ async def _may(run: Session, schema: str) -> bool:
     """Whether our role may make tables: in a schema that is there, or with one of its own."""
     ((found,),) = await run.execute(
         "SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE')"
-        " FROM pg_catalog.pg_namespace WHERE nspname = %s),"
+        f" FROM pg_catalog.pg_namespace WHERE {NAMED}),"
         " has_database_privilege(current_database(), 'CREATE'))",
-        (schema,),
+        (schema.encode(),),
     )
     return bool(found)
 
 
 async def migrate(run: Session, schema: str, where: str) -> Standing:
-    """Make what is missing; gives what is there then. Raises IncompatibleCheckpointError."""
+    """Make what is missing; gives what is there then. Raises IncompatibleCheckpointError.
+
+    A role that may not change the tables goes on with those that are there, if they will do.
+    """
     found = await standing(run, schema)
     if not found.current:
         try:
             async with run.transaction():
                 await _forward(run, schema)
         except errors.InsufficientPrivilege as error:
-            raise _no_rights(error, found.server.role, schema) from error
+            if (found.format or 0) < postgres_schema.LEAST:
+                raise _no_rights(error, found.server.role, schema) from error
         found = await standing(run, schema)
     check(found, where)
     return found
@@ -127,9 +138,10 @@ async def _forward(run: Session, schema: str) -> None:
     await run.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
     since, _ = await _format(run, schema)
     # Even IF NOT EXISTS asks for rights on the database, which the owner of a schema may not have.
-    there = await run.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (schema,))
-    for text in postgres_schema.statements(schema, since or 0, there=bool(there)):
-        await run.execute(text)
+    named = f"SELECT 1 FROM pg_catalog.pg_namespace WHERE {NAMED}"
+    there = bool(await run.execute(named, (schema.encode(),)))
+    for text in postgres_schema.statements(schema, since or 0, there=there):
+        await run.execute(text.replace("%", "%%"))
 
 
 def demand(server: Server, where: str) -> None:

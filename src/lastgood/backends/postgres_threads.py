@@ -15,16 +15,22 @@ from lastgood.rows import LIVE, CheckpointRow, LaneRow, RunRow, ThreadRow
 
 _ORDERS: dict[Sort, tuple[str, str]] = {
     "updated": ("(t.active, t.thread) < (%s, %s)", "t.active DESC, t.thread DESC"),
-    "created": ("t.thread < %s", "t.thread DESC"),
+    "created": (
+        "(t.created_at, t.thread) < (%s, %s)",
+        "t.created_at DESC, t.thread DESC",
+    ),
     "name": ("t.name > %s", "t.name"),
 }
 _OWNED: dict[Sort, tuple[str, str]] = {
     "updated": _ORDERS["updated"],
-    "created": ("t.thread + 0 < %s", "t.thread + 0 DESC"),
+    "created": (
+        "(t.created_at + 0, t.thread) < (%s, %s)",
+        "t.created_at + 0 DESC, t.thread DESC",
+    ),
     "name": ("t.name || ''::bytea > %s", "t.name || ''::bytea"),
 }
 """One user's are sorted: in the order of an index that has everybody's, all would be read."""
-_FIRST: dict[Sort, tuple[object, ...]] = {"updated": (TOP, 0), "created": (TOP,), "name": ("",)}
+_FIRST: dict[Sort, tuple[object, ...]] = {"updated": (TOP, 0), "created": (TOP, 0), "name": ("",)}
 _WIDE = sum(len(COLUMNS[cls]) for cls in (ThreadRow, RunRow, LaneRow))
 
 

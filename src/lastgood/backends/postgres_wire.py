@@ -10,21 +10,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import (
-    AsyncConnection,
-    AsyncCursor,
-    AsyncRawCursor,
-    Connection,
-    Cursor,
-    RawCursor,
-    errors,
-)
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, errors
 from psycopg.pq import ExecStatus
-from psycopg.rows import tuple_row
 from psycopg_pool import PoolTimeout
 
 from lastgood.backends.postgres_connections import (
@@ -34,6 +24,7 @@ from lastgood.backends.postgres_connections import (
     BoundConnection,
     Counting,
 )
+from lastgood.backends.postgres_cursors import OwnAsyncCursor, OwnCursor, spelled
 from lastgood.backends.postgres_given import in_transaction
 from lastgood.backends.postgres_pools import FirstContactError, Pools
 from lastgood.backends.postgres_schema import FORMAT
@@ -115,23 +106,24 @@ def _parcel(
     framed = statements if alone else [_BEGIN, *statements, _COMMIT]
     own = slice(0 if alone else 1, len(statements) + (0 if alone else 1))
     if joins or not pools.prepares or not isinstance(connection, Counting):
-        steps = [(numbered(text), values, _PLAIN) for text, values in framed]
+        steps = [(spelled(text, connection), values, _PLAIN) for text, values in framed]
         return Parcel(steps, own, len(steps) > 1)
     steps, first = [], False
     for text, values in framed:
         times = connection.times(text, values)
         first = first or times == OFTEN
-        steps.append((numbered(text), values, _PLAIN if times < OFTEN else _PREPARED))
+        how = _PLAIN if times < OFTEN else _PREPARED
+        steps.append((spelled(text, connection), values, how))
     if first and not connection.tuned:
         connection.tuned = True
-        steps.insert(0, (numbered(_TUNE[0]), _TUNE[1], _PLAIN))
+        steps.insert(0, (spelled(_TUNE[0], connection), _TUNE[1], _PLAIN))
         own = slice(own.start + 1, own.stop + 1)
     return Parcel(steps, own, first or len(steps) > 1)
 
 
 def _send(connection: Connection[Any], parcel: Parcel) -> list[Rows]:
     def execute(text: bytes, values: Sequence[object], how: dict[str, Any]) -> Cursor[Any]:
-        return RawCursor(connection, row_factory=tuple_row).execute(text, values, **how)
+        return OwnCursor(connection).execute(text, values, **how)
 
     if in_transaction(connection):
         with connection.transaction(), connection.pipeline():
@@ -146,8 +138,7 @@ async def _send_native(connection: AsyncConnection[Any], parcel: Parcel) -> list
     async def execute(
         text: bytes, values: Sequence[object], how: dict[str, Any]
     ) -> AsyncCursor[Any]:
-        cursor = AsyncRawCursor(connection, row_factory=tuple_row)
-        return await cursor.execute(text, values, **how)
+        return await OwnAsyncCursor(connection).execute(text, values, **how)
 
     if in_transaction(connection):
         async with connection.transaction(), connection.pipeline():
@@ -156,16 +147,6 @@ async def _send_native(connection: AsyncConnection[Any], parcel: Parcel) -> list
     async with connection.pipeline() if parcel.piped else nullcontext():
         cursors = [await execute(*step) for step in parcel.steps]
     return parcel.taken([await _arows(cursor) for cursor in cursors])
-
-
-@lru_cache(maxsize=1024)
-def numbered(text: str) -> bytes:
-    """A statement as the server takes it: `$1`, `$2` in the place of each `%s`.
-
-    The driver would do that too, but for one with more than 50 values each time anew.
-    """
-    first, *rest = text.split("%s")
-    return "".join([first, *(f"${n}{piece}" for n, piece in enumerate(rest, start=1))]).encode()
 
 
 def _rows(cursor: Cursor[Any]) -> Rows:
@@ -194,11 +175,11 @@ class Session:
 
     async def execute(self, text: str, values: Sequence[object] = ()) -> Rows:
         """The rows of one statement."""
+        made = spelled(text, self._connection)
         if isinstance(self._connection, AsyncConnection):
-            other = self._connection.cursor(row_factory=tuple_row)
-            return await _arows(await other.execute(text, values, prepare=False))
-        cursor = self._connection.cursor(row_factory=tuple_row)
-        return _rows(cursor.execute(text, values, prepare=False))
+            other = OwnAsyncCursor(self._connection)
+            return await _arows(await other.execute(made, values, **_PLAIN))
+        return _rows(OwnCursor(self._connection).execute(made, values, **_PLAIN))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -223,13 +204,6 @@ async def session(pools: Pools) -> AsyncIterator[Session]:
                 yield Session(other)
 
 
-_WRONG = (
-    errors.InvalidPassword,
-    errors.InvalidAuthorizationSpecification,
-    errors.InvalidCatalogName,
-)
-
-
 @contextmanager
 def translated(label: str) -> Iterator[None]:
     """Raise what PostgreSQL and its driver raise as our own errors."""
@@ -242,31 +216,45 @@ def translated(label: str) -> Iterator[None]:
             f"{label}: no connection within the time of the pool: {_first_line(error)}",
             hint="The server cannot be reached, or all connections of the pool are busy.",
         ) from error
+    except UnicodeEncodeError as error:
+        letters = error.object[error.start : error.end]
+        raise BackendConnectionError(
+            f"{label}: {letters!r} is not in the encoding of this connection ({error.encoding}).",
+            hint=_UNSPELLABLE,
+        ) from error
     except psycopg.Error as error:
         raise _translation(error, label) from error
 
 
 _FAILED_BEFORE = "Your own transaction failed before: roll it back first."
+_WRONG = "Check the address, the user and its rights."
+_UNSPELLABLE = "Connect with client_encoding=UTF8, or call the schema something in plain letters."
+_REFUSALS: dict[type[psycopg.Error], str] = {
+    errors.InsufficientPrivilege: f"`lastgood db sql --since {FORMAT} --role NAME` (with --schema, "
+    "if it is not lastgood) prints the rights that a role needs.",
+    errors.InvalidPassword: _WRONG,
+    errors.InvalidAuthorizationSpecification: _WRONG,
+    errors.InvalidCatalogName: _WRONG,
+    errors.UntranslatableCharacter: _UNSPELLABLE,
+    errors.CharacterNotInRepertoire: _UNSPELLABLE,
+    **dict.fromkeys(
+        (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn),
+        "The tables are not there: `lastgood db migrate` makes them.",
+    ),
+}
+"""What does not get better by itself, and what to do about it."""
 
 
 def _translation(error: psycopg.Error, label: str) -> LastgoodError:
     state = error.sqlstate or ""
     text = _first_line(error)
     said = f"{label}: {text}"
-    if isinstance(error, errors.InsufficientPrivilege):
-        return BackendConnectionError(
-            said,
-            hint=f"`lastgood db sql --since {FORMAT} --role NAME` (with --schema, if it is not "
-            "lastgood) prints the rights that a role needs.",
-        )
-    if isinstance(error, _WRONG) or (not state and _says_wrong(text)):
-        return BackendConnectionError(said, hint="Check the address, the user and its rights.")
+    if type(error) in _REFUSALS:
+        return BackendConnectionError(said, hint=_REFUSALS[type(error)])
+    if not state and _says_wrong(text):
+        return BackendConnectionError(said, hint=_WRONG)
     if state in ("53100", "53200"):
         return StorageFullError(said, hint="Nothing of this save was kept.")
-    if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName | errors.UndefinedColumn):
-        return BackendConnectionError(
-            said, hint="The tables are not there: `lastgood db migrate` makes them."
-        )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return TransientStorageError(said, hint="The server may be starting; try again.")
     failed = isinstance(error, errors.InFailedSqlTransaction)
@@ -277,7 +265,7 @@ def _never_reached(error: BaseException | None, label: str) -> LastgoodError:
     """Whatever the reason is, the first attempt to connect is not made twice."""
     return BackendConnectionError(
         f"{label}: {_first_line(error)}",
-        hint="Check the address, the user and its rights.",
+        hint=_WRONG,
     )
 
 

@@ -59,7 +59,9 @@ FORMAT = 2
 POOL = 20
 ATTEMPTS = 8
 """So often what a commit needs is sent anew, or a hint that stood in its way is taken off."""
-_TENANT, _NAME = (ThreadRow._fields.index(name) for name in ("tenant", "name"))
+AT_ONCE = 500
+"""So many threads are looked at in a row where a whole list is."""
+_TENANT, _NAME, _BORN = map(ThreadRow._fields.index, ("tenant", "name", "created_at"))
 _NEWER = "Upgrade lastgood here too: the store was written by a newer version."
 _OLDER = (
     "Let the version that wrote it copy it to plain files (`lastgood copy URL files:DIRECTORY`),"
@@ -192,19 +194,31 @@ class RedisBackend(RemoteBackend):
         """
         tenant, listing = query.tenant, query.listing
         found: list[PageRows] = []
-        after = listing.after
+        after, dated = listing.after, False
         while len(found) < listing.limit:
             wanted = listing._replace(after=after, limit=listing.limit - len(found))
-            listed = await self._hints.page(tenant, wanted)
-            found += await self._there(query, listed, heard)
+            listed, undated = await self._hints.page(tenant, wanted)
+            if undated and not dated:
+                dated = await self._dated(query, undated)
+                continue
+            found += [rows for _, rows in await self._there(query, listed, heard)]
             if len(listed) < wanted.limit:
                 break
             after = listed[-1].place
         return found
 
+    async def _dated(self, query: AskThreads, undated: Sequence[Listed]) -> bool:
+        """Sort threads by their age that an older version has listed by their keys."""
+        for at in range(0, len(undated), AT_ONCE):
+            there = await self._there(query, undated[at : at + AT_ONCE], [])
+            rows = ((each, intact(ThreadRow, found.thread)) for each, found in there)
+            times = [(each, 0 if row is None else row.created_at) for each, row in rows]
+            await self._hints.date(query.tenant, times)
+        return True
+
     async def _there(
         self, query: AskThreads, listed: Sequence[Listed], heard: list[Any]
-    ) -> list[PageRows]:
+    ) -> list[tuple[Listed, PageRows]]:
         asked = Question("page", (int(query.listing.newest),), redis_queries.page)
         calls = [Call(self._keys.thread(each.tag), [asked]) for each in listed]
         replies = await redis_calls.one_by_one(self._wire, calls, self._shift())
@@ -214,7 +228,7 @@ class RedisBackend(RemoteBackend):
             rows = None if reply is None else redis_queries.page(reply)
             row = None if rows is None else intact(ThreadRow, rows.thread)
             if rows is not None and (row is None or _wanted(row, each.key, query.listing)):
-                found.append(rows)
+                found.append((each, rows if row else _placed(rows, each, query.listing)))
                 self._hints.note(each.key, each.tag)
             elif row is None or (row.thread, row.state) != (each.key, ARRIVING):
                 stale.append(each)
@@ -357,6 +371,14 @@ def _shared(change: Change) -> CheckpointIntegrityError:
         f"thread {change.place.name!r} has the key #{change.key} of another thread.",
         hint="`lastgood verify` names such threads; copy the store without this one.",
     )
+
+
+def _placed(rows: PageRows, listed: Listed, listing: ThreadListing) -> PageRows:
+    """A damaged thread, at its place in the list: that is where the next page goes on."""
+    if listing.sort != "created":
+        return rows
+    before, behind = rows.thread[:_BORN], rows.thread[_BORN + 1 :]
+    return rows._replace(thread=(*before, listed.place[0], *behind))
 
 
 def _name(told: dict[str, Any]) -> str:

@@ -38,6 +38,9 @@ BURNT_SECONDS = 3600
 AGED = 3600 * 1_000_000 >> MINUTE
 """What is on a list by time and not in the store goes from there when it is an hour old: nobody is
 at a commit for so long."""
+DATED = 1 << 40
+"""From here on a score in the list by age is a time. Below it is the key of a thread: so versions
+before this one put it there, and put it back when they save."""
 REMEMBERED = 65536
 _DROPS = 500
 
@@ -158,7 +161,7 @@ class Hints:
             found.append(("ZREM", old, member(key, tag)))
         if begins:
             created, name = (self._keys.list(place.tenant, sort) for sort in ("created", "name"))
-            found.append(("ZADD", created, key, member(key, tag)))
+            found.append(("ZADD", created, thread.created_at, member(key, tag)))
             found.append(("ZADD", name, 0, name_member(place.name, key)))
         return found
 
@@ -232,26 +235,35 @@ class Hints:
 
     # lists
 
-    async def page(self, tenant: str, listing: ThreadListing) -> list[Listed]:
-        """Threads that may be there, behind a place in a list."""
+    async def page(self, tenant: str, listing: ThreadListing) -> tuple[list[Listed], list[Listed]]:
+        """Threads that may be there, behind a place in a list; and those without a time in it."""
         table = self._keys.list(tenant, listing.sort, user_of(listing))
         after: tuple[Any, ...] = listing.after
-        sort, limit = listing.sort, listing.limit
-        if sort == "name":
+        limit = listing.limit
+        if listing.sort == "name":
             low = b"[" + to_bytes(after[0]) + b"\x01" if after else b"-"
             found = await self._wire.one("ZRANGEBYLEX", table, low, b"+", "LIMIT", 0, limit)
-            return [_by_name(tenant, each) for each in found]
-        if sort == "created":
-            high = f"({after[0]}" if after else "+inf"
-            found = await self._wire.one("ZREVRANGEBYSCORE", table, high, "-inf", "LIMIT", 0, limit)
-            pairs = (read_member(each) for each in found)
-            return [Listed(key, tag, (key,)) for key, tag in pairs]
-        active, key = after or ("+inf", 0)
-        below = HINT.call(table, "below", active, key, limit)
-        found = await self._wire.one(*below)
+            return [_by_name(tenant, each) for each in found], []
+        time, key = after or ("+inf", 0)
+        asked: list[Command] = [HINT.call(table, "below", time, key, limit)]
+        if listing.sort == "created":
+            asked.append(("ZRANGEBYSCORE", table, "-inf", f"({DATED}"))
+        found, *undated = await self._wire.send(asked)
         made = zip(found[::2], found[1::2], strict=True)
-        pairs_scored = ((*read_member(each), int(float(score))) for each, score in made)
-        return [Listed(key, tag, (score, key)) for key, tag, score in pairs_scored]
+        scored = ((*read_member(each), int(float(score))) for each, score in made)
+        listed = [Listed(key, tag, (score, key)) for key, tag, score in scored]
+        old = (read_member(each) for each in chain.from_iterable(undated))
+        return listed, [Listed(key, tag, (0, key)) for key, tag in old]
+
+    async def date(self, tenant: str, found: Sequence[tuple[Listed, int]]) -> None:
+        """Put the times at which threads began into the list by age."""
+        table = self._keys.list(tenant, "created")
+        await self._wire.send(
+            [
+                ("ZADD", table, "XX", max(DATED, time), member(each.key, each.tag))
+                for each, time in found
+            ]
+        )
 
     async def lost(self, row: ThreadRow, tag: str, ids: Sequence[bytes]) -> list[str]:
         """The lists that a thread is missing from, and whether checkpoints cannot be found."""
@@ -307,7 +319,7 @@ def _places(row: ThreadRow, tag: str) -> list[_Place]:
     return [
         by_time,
         *([] if row.owner is None else [by_time._replace(owner=row.owner)]),
-        _Place("created", None, member(row.thread, tag), row.thread),
+        _Place("created", None, member(row.thread, tag), 0),
         _Place("name", None, name_member(row.name, row.thread), 0),
     ]
 

@@ -86,12 +86,15 @@ LATER = {
     seal NOT NULL, PRIMARY KEY (thread, name)) WITHOUT ROWID""",
     "owner": """CREATE INDEX IF NOT EXISTS lastgood_thread_owner
     ON lastgood_thread (tenant, state, owner, active, thread) WHERE owner IS NOT NULL""",
+    "age": """CREATE INDEX IF NOT EXISTS lastgood_thread_age
+    ON lastgood_thread (tenant, state, created_at, thread)""",
     "item": """CREATE TABLE IF NOT EXISTS lastgood_item (
     thread NOT NULL, shelf NOT NULL, key NOT NULL, value NOT NULL, text,
     created_at NOT NULL, updated_at NOT NULL, expires_at,
     seal NOT NULL, PRIMARY KEY (thread, shelf, key)) WITHOUT ROWID""",
 }
-"""Tables that are there once something was written to them, and an index for threads of users."""
+"""Tables that are there once something was written to them; an index for threads of users, and one
+for the list by age, where it has more threads than are quickly sorted."""
 
 COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES} | {CheckpointRow: STORED}
 

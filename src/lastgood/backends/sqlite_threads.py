@@ -43,7 +43,7 @@ _ORDERS: dict[Sort, tuple[str, str, str]] = {
         "(t.active, t.thread) < (?, ?)",
         "t.active DESC, t.thread DESC",
     ),
-    "created": ("NOT INDEXED", "t.thread < ?", "t.thread DESC"),
+    "created": ("", "(t.created_at, t.thread) < (?, ?)", "t.created_at DESC, t.thread DESC"),
     "name": ("INDEXED BY lastgood_thread_name", "t.name > ?", "t.name"),
 }
 _OWNED: dict[Sort, tuple[str, str, str]] = {
@@ -51,12 +51,17 @@ _OWNED: dict[Sort, tuple[str, str, str]] = {
         sort: ("", f"t.owner = ? AND {beyond}", order)
         for sort, (_, beyond, order) in _ORDERS.items()
     },
+    "created": (
+        "",
+        "t.owner = ? AND (+t.created_at, t.thread) < (?, ?)",
+        "+t.created_at DESC, t.thread DESC",
+    ),
     "name": ("", "t.owner = ? AND +t.name > ?", "+t.name"),
 }
 """By the index of owners, which not every file has. For the plus see `sqlite_tables`."""
 _FIRST: dict[Sort, tuple[object, ...]] = {
     "updated": (1 << 62, 0),
-    "created": (1 << 62,),
+    "created": (1 << 62, 0),
     "name": ("",),
 }
 _LAST_KEY = "SELECT value FROM lastgood_meta WHERE name = 'thread'"
@@ -81,12 +86,10 @@ def _page(sort: Sort, *, newest: bool, owned: bool) -> str:
 
 
 def _again(sort: Sort, *, owned: bool) -> str:
-    """The keys of the same page by another way: the table itself, or an index."""
+    """The keys of the same page by another way: the table itself."""
     _, beyond, order = (_OWNED if owned else _ORDERS)[sort]
-    by_index = sort == "created" and not owned
-    way = "INDEXED BY lastgood_thread_active" if by_index else "NOT INDEXED"
     return (
-        f"SELECT t.thread FROM lastgood_thread t {way}"
+        "SELECT t.thread FROM lastgood_thread t NOT INDEXED"
         f" WHERE t.tenant = ? AND t.state = ? AND {beyond} ORDER BY {order} LIMIT ?"
     )
 

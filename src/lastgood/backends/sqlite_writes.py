@@ -6,7 +6,7 @@ Owns every INSERT, UPDATE and DELETE on our rows; decides nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_rows import LOW, folded
@@ -19,6 +19,7 @@ from lastgood.backends.sqlite_schema import (
     stamp,
 )
 from lastgood.backends.sqlite_tables import SqliteTables
+from lastgood.backends.sqlite_threads import FEW
 from lastgood.backends.tables import Line, met, taken
 from lastgood.backends.verified import Verified
 from lastgood.commits import Brought, Loose, Place, Scope, Taken, Writes
@@ -39,13 +40,26 @@ from lastgood.rows import (
     sealed,
 )
 
-_ACTIVE, _OWNER = (ThreadRow._fields.index(name) for name in ("active", "owner"))
+T = TypeVar("T")
+_ACTIVE, _OWNER, _BORN = map(ThreadRow._fields.index, ("active", "owner", "created_at"))
+
+
+def _changing(first: int, row: Sequence[T]) -> list[T]:
+    """What a save changes of a thread's row, from some column on.
+
+    Neither its owner nor its age: SQLite writes an index anew for a column that is set to what it
+    was.
+    """
+    return [*row[first:_OWNER], *row[_OWNER + 1 : _BORN], *row[_BORN + 1 :]]
+
+
+def _fixed(row: ThreadRow) -> tuple[object, ...]:
+    """What a save leaves as it is."""
+    return (*row[:_ACTIVE], row.owner, row.created_at)
 
 
 def _update_thread(first: int) -> str:
-    """Without the owner: SQLite writes an index anew for a column that is set to what it was."""
-    names = (*COLUMNS[ThreadRow][first:_OWNER], *COLUMNS[ThreadRow][_OWNER + 1 :])
-    changed = ", ".join(f"{name} = ?" for name in names)
+    changed = ", ".join(f"{name} = ?" for name in _changing(first, COLUMNS[ThreadRow]))
     return f"UPDATE lastgood_thread SET {changed} WHERE thread = ?"
 
 
@@ -160,8 +174,11 @@ class SqliteWriter(SqliteTables):
     def _put(self, row: Row) -> None:
         if isinstance(row, MoveRow | TagRow):
             self.connection.execute(LATER[TABLES[type(row)]])
-        elif isinstance(row, ThreadRow) and row.owner is not None:
-            self.connection.execute(LATER["owner"])
+        elif isinstance(row, ThreadRow):
+            if row.owner is not None:
+                self.connection.execute(LATER["owner"])
+            if row.thread > FEW:
+                self.connection.execute(LATER["age"])
         self.connection.execute(_INSERT[type(row)], sealed(row))
 
     def _put_rows(self, rows: Sequence[Row]) -> None:
@@ -174,15 +191,13 @@ class SqliteWriter(SqliteTables):
     def _update(self, thread: ThreadRow) -> None:
         """Only columns that no index covers, most of the time: few saves touch an index."""
         before = self._before
-        if before is None or before[:_ACTIVE] != thread[:_ACTIVE] or before.owner != thread.owner:
+        if before is None or _fixed(before) != _fixed(thread):
             self._put(thread)  # it has arrived: another state; or it was given to somebody
             return
         changed = thread.active != before.active
         statement = _UPDATE_ACTIVE if changed else _UPDATE_THREAD
-        values = sealed(thread)
-        first = _ACTIVE if changed else _ACTIVE + 1
-        values = (*values[first:_OWNER], *values[_OWNER + 1 :], thread.thread)
-        self.connection.execute(statement, values)
+        values = _changing(_ACTIVE if changed else _ACTIVE + 1, sealed(thread))
+        self.connection.execute(statement, (*values, thread.thread))
 
     def _open(self, writes: Writes) -> Writes:
         thread = writes.thread

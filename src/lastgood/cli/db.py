@@ -17,6 +17,7 @@ from lastgood.driver import run_blocking
 
 if TYPE_CHECKING:
     from lastgood.backends.postgres import PostgresBackend
+    from lastgood.backends.postgres_rights import Lack
     from lastgood.backends.postgres_setup import Standing
 
 DEFAULT = "lastgood"
@@ -67,6 +68,15 @@ def standing(options: Namespace) -> Standing:
     backend = _backend(options)
     try:
         return run_blocking(backend.standing())
+    finally:
+        run_blocking(backend.close())
+
+
+def lacking(options: Namespace) -> list[Lack]:
+    """The rights that the role would need to use it."""
+    backend = _backend(options)
+    try:
+        return run_blocking(backend.lacking())
     finally:
         run_blocking(backend.close())
 
@@ -149,7 +159,7 @@ The exit code of status is 1 if the tables are not there, not up to date or too 
 examples:
   lastgood db status --store postgresql://app@db.example/agents
   lastgood db sql --schema lastgood --role app > lastgood.sql
-  lastgood db sql --since 1 --role second-app > grants.sql
+  lastgood db sql --since 2 --role second-app > grants.sql
 
 with --json: status and migrate {"schema", "format", "known", "current", "usable", "server",
 "role"}; sql {"schema", "role", "statements": [...]}""",

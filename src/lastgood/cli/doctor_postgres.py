@@ -6,20 +6,25 @@ import shlex
 import statistics
 import time
 from argparse import Namespace
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from lastgood.backends.postgres_schema import FORMAT
+from lastgood.backends.postgres_schema import FORMAT, ON_SEQUENCES, ON_TABLES, grant
 from lastgood.cli import db
 from lastgood.cli.doctor_checks import Finding
 from lastgood.errors import LastgoodError
 from lastgood.registry import BACKENDS, shown
+
+if TYPE_CHECKING:
+    from lastgood.backends.postgres_rights import Lack
 
 _OLDEST = 140000
 _FAR = 0.010
 """From here on a round trip is what a save costs."""
 _CROWDED = 0.8
 _ASKED = 7
+_READER = {(right, True) for right in (*ON_TABLES, *ON_SEQUENCES) if right != "SELECT"}
+"""What a role lacks that was given the right to read, and no other: each, on everything."""
 
 
 def postgres_findings(place: str) -> Iterator[Finding]:
@@ -38,7 +43,10 @@ def postgres_findings(place: str) -> Iterator[Finding]:
     if found.may_make:
         yield format_finding(found.schema, found.format, found.oldest)
     else:
-        yield rights_finding(found.schema, found.server.role)
+        yield making_finding(found.schema, found.server.role)
+    if found.format is not None:
+        lacks = db.lacking(Namespace(store=place))
+        yield rights_finding(found.schema, found.server.role, lacks)
 
 
 def server_findings(place: str) -> Iterator[Finding]:
@@ -46,9 +54,11 @@ def server_findings(place: str) -> Iterator[Finding]:
     import psycopg
 
     from lastgood.backends.postgres_address import lively
+    from lastgood.backends.postgres_cursors import ADAPTERS
 
     dsn = lively(BACKENDS["postgresql"].arguments(place)["source"])
-    with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+    options: dict[str, Any] = {"prepare_threshold": None, "context": ADAPTERS}
+    with psycopg.connect(dsn, autocommit=True, **options) as connection:
         yield version_finding(connection.info.server_version)
         yield distance_finding(statistics.median(_round_trip(connection) for _ in range(_ASKED)))
         (process,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
@@ -108,7 +118,29 @@ def durability_finding(settings: dict[str, object], level: str) -> Finding:
     return Finding("warning", "durability", text, advice)
 
 
-def rights_finding(schema: str, role: str) -> Finding:
+def rights_finding(schema: str, role: str, lacks: Sequence[Lack]) -> Finding:
+    """Whether the role may do with the tables what a client does."""
+    if not lacks:
+        return Finding("ok", "rights", f"role {role} may read and save")
+    wanted = "; ".join(_lacked(lack) for lack in lacks)
+    by_kind = {
+        lack.kind: [each.right for each in lacks if each.kind == lack.kind] for lack in lacks
+    }
+    given = "; ".join(grant(schema, role, rights, kind) for kind, rights in by_kind.items())
+    if {(lack.right, lack.every) for lack in lacks} != _READER:
+        text = f"role {role} lacks {wanted}"
+        return Finding("problem", "rights", text, f"Let their owner run: {given}")
+    text = f"role {role} can read and cannot save: it lacks {wanted}"
+    advice = f"Fine if it is meant to read alone. If not, let their owner run: {given}"
+    return Finding("warning", "rights", text, advice)
+
+
+def _lacked(lack: Lack) -> str:
+    what = f"every {lack.kind.lower().removesuffix('s')}" if lack.every else ", ".join(lack.names)
+    return f"{lack.right} on {what}"
+
+
+def making_finding(schema: str, role: str) -> Finding:
     """There are no tables, and our role may not make any."""
     text = f"no tables in schema {schema} yet, and role {role} may not make them"
     command = shlex.join(["lastgood", "db", "sql", "--schema", schema, "--role", role])
@@ -124,6 +156,8 @@ def format_finding(schema: str, found: int | None, oldest: int | None) -> Findin
         advice = f"This version uses format {FORMAT}: upgrade lastgood."
         return Finding("problem", "format", f"{found}", advice)
     if found < FORMAT:
-        advice = "The next save brings it up to date, or `lastgood db migrate`."
+        advice = (
+            "A client brings it up to date, or `lastgood db migrate`, if its role owns the tables."
+        )
         return Finding("warning", "format", f"{found}", advice)
     return Finding("ok", "format", f"{found}")

@@ -6,6 +6,8 @@ from lastgood.testing.cases import case
 from lastgood.testing.operations import save
 from lastgood.testing.store import Store
 
+FUTURE = 2**52
+"""A time, in microseconds: the year 2112."""
 CURSORS = {f"2**{bits}": 2**bits for bits in (31, 32, 33, 40, 61)}
 
 
@@ -25,7 +27,7 @@ async def a_huge_cursor(store: Store, cursor: int) -> None:
                 assert [h.session_id for h in found] == [thread] * 3
                 found = await client.log(thread, after=str(after), agent_id="a", branch="main")
                 assert len(found) == 3
-            page = await client.threads(after=str(after), sort="created")
+            page = await client.threads(after=f"{FUTURE + after}:{after}", sort="created")
             assert [info.thread_id for info in page] == ["t", "s"]
             assert list(await client.threads(after=f"{after}:{after}")) == list(page)
             assert [info.checkpoints for info in page] == [3, 3]

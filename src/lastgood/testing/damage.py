@@ -9,6 +9,7 @@ import pytest
 from lastgood import CheckpointIntegrityError, LastgoodError, StorageError
 from lastgood.client import Client
 from lastgood.testing.cases import case
+from lastgood.testing.lists import names
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, headers, thread_info
 
@@ -153,6 +154,7 @@ async def one_damaged_thread_does_not_hide_the_others(store: Store, column: str)
         assert set(listed) < {info.thread_id for info in page}
         found = {info.thread_id: (info.status, info.checkpoints) for info in page}
         assert found == {"hurt": ("damaged", 0), "whole": ("idle", 1)}
+        assert sorted(await names(client, limit=1, sort=sort)) == ["hurt", "whole"]
     [hurt] = await client.threads(status="damaged")
     assert hurt.error
     with pytest.raises(CheckpointIntegrityError):
