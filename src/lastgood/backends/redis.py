@@ -369,7 +369,7 @@ def _wanted(row: ThreadRow, key: int, listing: ThreadListing) -> bool:
 def _shared(change: Change) -> CheckpointIntegrityError:
     return CheckpointIntegrityError(
         f"thread {change.place.name!r} has the key #{change.key} of another thread.",
-        hint="`lastgood verify` names such threads; copy the store without this one.",
+        hint="Save under another name: its checkpoints can still be restored by their ids.",
     )
 
 

@@ -108,6 +108,16 @@ class Hints:
         found = await self._wire.send([("HGET", *hint) for hint in hints])
         return [None if tag is None else tag.decode("ascii", "replace") for tag in found]
 
+    async def tags_in(self, tables: Iterable[int]) -> set[str]:
+        """The hash tags of all threads that may have a checkpoint in these tables of ids."""
+        found = await self._wire.send([("HVALS", self._keys.ids(table)) for table in tables])
+        return {tag.decode("ascii", "replace") for each in found for tag in each}
+
+    async def hinted(self, key: int) -> str | None:
+        """The hash tag that a key leads to, whatever is remembered."""
+        tag = await self._wire.one("HGET", *self._keys.key_hint(key))
+        return None if tag is None else str(tag.decode("ascii", "replace"))
+
     async def numbered(self, low: int, high: int, limit: int) -> list[tuple[int, str]]:
         """Keys of threads from `low` to `high`, with their tags, in order."""
         if low == high:

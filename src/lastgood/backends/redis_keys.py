@@ -86,7 +86,11 @@ class Keys:
     def id_hint(self, tenant: str, id: bytes) -> Hint:
         """Where it says which thread of a tenant has a checkpoint."""
         bucket = int.from_bytes(id[-2:]) % BUCKETS
-        return Hint(f"{self.stem}i:{bucket}", _hashed(tenant, size=_TENANT) + id)
+        return Hint(self.ids(bucket), _hashed(tenant, size=_TENANT) + id)
+
+    def ids(self, bucket: int) -> str:
+        """A table of ids."""
+        return f"{self.stem}i:{bucket}"
 
     def key_hint(self, key: int) -> Hint:
         """Where it says which thread has a key."""

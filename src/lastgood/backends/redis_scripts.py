@@ -31,7 +31,7 @@ def _script(*names: str, head: str = "") -> Script:
     return Script(head + "".join(folder.joinpath(f"{name}.lua").read_text() for name in names))
 
 
-ASK = _script("prelude", "columns", "ask", head=_places())
+ASK = _script("prelude", "columns", "ask", "survey", "reply", head=_places())
 COMMIT = _script("prelude", "commit", head=_suffixes())
 HINT = _script("prelude", "hint")
 STAGE = _script("stage")

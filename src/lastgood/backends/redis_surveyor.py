@@ -10,16 +10,18 @@ from lastgood.backends import redis_calls, redis_surveys
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.redis_calls import Call
 from lastgood.backends.redis_hints import Hints
-from lastgood.backends.redis_keys import Keys, tag_of
+from lastgood.backends.redis_keys import BUCKETS, Keys, tag_of
 from lastgood.backends.redis_queries import TOP, Question
 from lastgood.backends.redis_rows import unpacked
 from lastgood.backends.redis_wire import Wire
 from lastgood.backends.surveys import of_tenant
 from lastgood.reports import Problem
-from lastgood.rows import ThreadRow
+from lastgood.rows import CheckpointRow, ThreadRow, intact
 
 PAGE = 512
 """So many threads are looked at in a round trip."""
+TABLES = 64
+"""And so many tables of ids."""
 
 
 class Surveyor:
@@ -76,20 +78,51 @@ class Surveyor:
     async def checkup(self) -> list[Problem]:
         """What is wrong with threads as a whole."""
         found: list[Problem] = []
+        known: set[str] = set()
         low: int | None = 0
         while low is not None:
             threads = await self._hints.numbered(low, TOP, PAGE)
-            made = [self._call(tag, [Question("remains", (), list)]) for _, tag in threads]
-            replies = await redis_calls.one_by_one(self._wire, made)
-            for (key, tag), (_, _, reply) in zip(threads, replies, strict=True):
+            remains = await self._remains([tag for _, tag in threads])
+            for (key, tag), reply in zip(threads, remains, strict=True):
                 found += redis_surveys.problems(key, reply)
                 row = redis_surveys.living(key, reply)
                 if row is not None:
                     found += await self._hinted(row, tag)
+                    known.add(tag)
                 else:
                     found += await self._numbered(key, tag)
+                    known |= {tag} if reply[0] is None else set()  # it has been told
             low = threads[-1][0] + 1 if threads else None
+        return found + await self._unnumbered(known)
+
+    async def _remains(self, tags: Sequence[str]) -> list[list[Any]]:
+        made = [self._call(tag, [Question("remains", (), list)]) for tag in tags]
+        return [reply for _, _, reply in await redis_calls.one_by_one(self._wire, made)]
+
+    async def _unnumbered(self, known: set[str]) -> list[Problem]:
+        """What is wrong with threads that no key leads to: checkpoints do, in the index of ids."""
+        found: list[Problem] = []
+        for table in range(0, BUCKETS, TABLES):
+            tags = await self._hints.tags_in(range(table, table + TABLES))
+            others = sorted(tags - known)
+            known |= tags
+            for tag, reply in zip(others, await self._remains(others), strict=True):
+                key = await self._key_in(tag, reply)
+                leads = None if key is None else await self._hints.hinted(key)
+                if key is not None and leads != tag:
+                    found += redis_surveys.problems(key, reply)
+                    found += redis_surveys.unreachable(key, reply, taken=leads is not None)
         return found
+
+    async def _key_in(self, tag: str, reply: list[Any]) -> int | None:
+        """The key of a thread, by its row or by that of a checkpoint; None: it is not there."""
+        row, seqs = reply[0], reply[1]
+        cls: Any = ThreadRow
+        if row is None and seqs:
+            cls = CheckpointRow
+            row = await self._wire.one("HGET", f"{self._keys.thread(tag)}:c", seqs[0])
+        found = None if row is None else intact(cls, unpacked(cls, row))
+        return None if found is None else int(found.thread)
 
     async def _numbered(self, key: int, tag: str) -> list[Problem]:
         """What is wrong with the version of a thread that was deleted: no survey reads it."""

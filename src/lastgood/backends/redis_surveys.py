@@ -25,6 +25,12 @@ from lastgood.rows import (
 
 STRETCH = 512
 """So many rows are weighed at a time."""
+_INDEXES: tuple[tuple[str, type], ...] = (
+    ("that of ids", CheckpointRow),
+    ("when checkpoints expire", CheckpointRow),
+    ("what follows what", CheckpointRow),
+    ("that of lanes", LaneRow),
+)
 _KINDS: dict[str, tuple[str, type]] = {
     "lane": ("l", LaneRow),
     "branch": ("b", BranchRow),
@@ -97,7 +103,7 @@ def living(key: int, found: list[Any]) -> ThreadRow | None:
 
 def problems(key: int, found: list[Any]) -> Iterator[Problem]:
     """What is wrong with a thread as a whole: rows without it, indexes that leave out rows."""
-    row, seqs, tables, agree, checkpoints, lanes = found
+    row, seqs, tables, agree, unindexed = found
     names = [table.decode() for table in tables]
     if row is None:
         if seqs:
@@ -113,9 +119,27 @@ def problems(key: int, found: list[Any]) -> Iterator[Problem]:
         return
     if thread.state == DELETED:
         yield from (orphans(name, key, (), deleted=True) for name in names)
-    elif not agree or _any(CheckpointRow, checkpoints) or _any(LaneRow, lanes):
-        message = "an index leaves out rows that are there, or leads to others."
+    elif wrong := _wrong(agree, unindexed):
+        message = f"an index leaves out rows that are there, or leads to others: {wrong}."
         yield Problem("index", f"thread #{key}", message, repairable=True)
+
+
+def _wrong(agree: int, unindexed: list[list[bytes]]) -> str:
+    """Which indexes leave something out; those of names and numbers are known by their counts."""
+    of_rows = zip(_INDEXES, unindexed, strict=True)
+    found = [name for (name, cls), rows in of_rows if _any(cls, rows)]
+    return ", ".join(found or ([] if agree else ["that of seqs, of ids or of items"]))
+
+
+def unreachable(key: int, found: list[Any], *, taken: bool) -> Iterator[Problem]:
+    """What is wrong with a thread that its key does not lead to, if its row is there."""
+    if living(key, found) is None:
+        return
+    if taken:
+        message = "another thread has its key: it is on no list, and cannot be saved to."
+        yield Problem("row", f"thread #{key}", message)
+    else:
+        yield Problem("index", f"thread #{key}", "no key leads to it.", repairable=True)
 
 
 def _any(cls: Any, found: list[bytes]) -> bool:

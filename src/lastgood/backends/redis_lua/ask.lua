@@ -143,8 +143,9 @@ function ask.scan(args)
   local since, before = tonumber(optional(args[4]) or ''), tonumber(optional(args[5]) or '')
   local lane = agent and columns(call('HGET', thread, 'l' .. agent), LANE.number)
   if agent and not lane then return found end
+  local row = columns(call('HGET', thread, 't'), THREAD.expiring)
   local plain = not (agent or name or step or since or before)
-    and call('EXISTS', thread .. ':x') == 0
+    and row and row[THREAD.expiring] == 0
   local function wanted(row)
     local at_lane = lane and lane[LANE.number]
     return not row or ((not lane or row[CHECKPOINT.lane] == at_lane
@@ -210,6 +211,23 @@ function ask.by_id(args)
   return {call('HGET', thread, 't'), lane or false, row}
 end
 
+-- How many checkpoints there are, how many expire, and how many of these are over their time. Where
+-- the index has not as many as the thread's row says, they are counted.
+local function lives(of)
+  local all, expiring = call('HLEN', thread .. ':c'), call('ZCARD', thread .. ':x')
+  if of and of[THREAD.expiring] == expiring then
+    local over = expiring > 0 and call('ZCOUNT', thread .. ':x', '-inf', whole(now())) or 0
+    return {all, expiring, over}
+  end
+  local counted, over, moment = 0, 0, now()
+  for _, row in ipairs(fetch(thread .. ':c', call('HKEYS', thread .. ':c'))) do
+    local found = columns(row, CHECKPOINT.expires_at)
+    local ends = found and tonumber(found[CHECKPOINT.expires_at])
+    if ends then counted, over = counted + 1, over + (ends <= moment and 1 or 0) end
+  end
+  return {all, counted, over}
+end
+
 -- A thread on a page of a list.
 function ask.page(args)
   local found = call('HGET', thread, 't')
@@ -217,195 +235,6 @@ function ask.page(args)
   local of = columns(found, THREAD.runs)
   local seq = of and tonumber(of[THREAD.seq])
   local newest = args[1] == '1' and seq and call('HGET', thread .. ':c', whole(seq))
-  local expiring = call('ZCARD', thread .. ':x')
-  local over = expiring > 0 and call('ZCOUNT', thread .. ':x', '-inf', whole(now())) or 0
-  local lives = {call('HLEN', thread .. ':c'), expiring, over}
-  return {found, ask.run({''})[2], newest or false,
-    fetch(thread, fields(thread, 'l')), lives}
+  return {found, ask.run({''})[2], newest or false, fetch(thread, fields(thread, 'l')), lives(of)}
 end
 
--- Surveys: rows as they are stored, of the thread that has this key. Each answers with the rows and
--- where to go on: a number, or nothing at the end.
-
--- Whether it is the thread that has a key: its row says so, or what stands beside that.
-local function mine(key)
-  local found = call('HMGET', thread, 'k', 't')
-  local row = columns(found[2], 1)
-  return found[1] == key or (row and tonumber(row[1]) and whole(row[1]) == key)
-end
-
--- Rows by the names of their fields, until they are many.
-local function gathered(key, names, first, limit)
-  local found, weight = {}, 0
-  for index = first + 1, #names do
-    local row = call('HGET', key, names[index])
-    if row then found[#found + 1], weight = row, weight + #row end
-    if #found == limit or weight > WEIGHT then
-      return {found, index < #names and whole(index) or false}
-    end
-  end
-  return {found, false}
-end
-
-local function sorted(names)
-  table.sort(names)
-  return names
-end
-
-function ask.survey_thread(args)
-  return mine(args[1]) and call('HGET', thread, 't')
-end
-
-function ask.survey_rows(args)
-  if not mine(args[1]) then return {{}, false} end
-  local key = (args[2] == 'r' or args[2] == 'm') and thread .. ':r' or thread
-  return gathered(key, sorted(fields(key, args[2])), tonumber(args[3]), tonumber(args[4]))
-end
-
-function ask.survey_items(args)
-  if not mine(args[1]) then return {{}, false} end
-  local low, limit = tonumber(args[2]), tonumber(args[3])
-  local names = call('ZRANGE', thread .. ':o', low, low + limit)
-  local found = gathered(thread .. ':e', names, 0, limit)
-  return {found[1], found[2] and whole(low + tonumber(found[2]))}
-end
-
-function ask.survey_streams(args)
-  if not mine(args[1]) then return {{}, false} end
-  return {sorted(call('SMEMBERS', thread .. ':z')), false}
-end
-
-function ask.survey_large(args)
-  if not mine(args[1]) then return {{}, false} end
-  local found = {}
-  for _, digest in ipairs(sorted(call('HKEYS', thread .. ':d'))) do
-    found[#found + 1] = {digest, call('HGET', thread .. ':d', digest)}
-  end
-  return {found, false}
-end
-
-function ask.survey_checkpoints(args)
-  if not mine(args[1]) then return {{}, false} end
-  local low, limit = args[2], tonumber(args[4])
-  while true do
-    local seqs = call('ZRANGEBYSCORE', thread .. ':s', low, args[3], 'LIMIT', 0, limit + 1)
-    local found = gathered(thread .. ':c', seqs, 0, limit)
-    if not found[2] then return found end
-    local last = seqs[tonumber(found[2])]
-    if #found[1] > 0 then return {found[1], whole(tonumber(last) + 1)} end
-    low = '(' .. last
-  end
-end
-
--- The numbers of a stream that may be there, from `low` to `high`.
-local function numbers(stream, low, high)
-  local found = {}
-  if high - low < call('HLEN', thread .. ':p') then
-    for number = low, high do found[#found + 1] = number end
-    return found
-  end
-  for _, place in ipairs(call('HKEYS', thread .. ':p')) do
-    local of, number = string.match(place, '^(%d+):(%d+)$')
-    number = tonumber(number)
-    if of == stream and number >= low and number <= high then found[#found + 1] = number end
-  end
-  return sorted(found)
-end
-
-function ask.survey_parts(args)
-  if not mine(args[1]) then return {{}, false} end
-  local found, weight, limit = {}, 0, tonumber(args[5])
-  for _, number in ipairs(numbers(args[2], tonumber(args[3]), tonumber(args[4]))) do
-    local part = call('HGET', thread .. ':p', args[2] .. ':' .. whole(number))
-    if part then
-      local shown = args[6] == '1' and part or sub(part, 1, 22)
-      found[#found + 1], weight = {whole(number), #part, shown}, weight + #shown
-      if #found == limit or weight > WEIGHT then return {found, whole(number + 1)} end
-    end
-  end
-  return {found, false}
-end
-
--- What a stretch of the checkpoints and items takes: how many, their states, manifests, values.
-function ask.weight(args)
-  if not mine(args[1]) then return {0, '0', '0', '0', 0, '0'} end
-  local low, high = tonumber(args[2]), tonumber(args[3])
-  local states, inline, values = 0, 0, 0
-  local seqs = call('ZRANGE', thread .. ':s', low, high)
-  for _, row in ipairs(fetch(thread .. ':c', seqs)) do
-    local of = columns(row, CHECKPOINT.manifest)
-    if of then
-      states = states + (tonumber(of[CHECKPOINT.size]) or 0)
-      inline = inline + #(of[CHECKPOINT.manifest] or '')
-    end
-  end
-  local names = call('ZRANGE', thread .. ':o', low, high)
-  for _, row in ipairs(fetch(thread .. ':e', names)) do
-    local of = columns(row, ITEM.value)
-    values = values + (of and #(of[ITEM.value] or '') or 0)
-  end
-  return {#seqs, whole(states), whole(inline), whole(values), #names,
-    call('HGET', thread, 'B') or '0'}
-end
-
--- Some rows that an index does not lead to; whether they are sound is for the caller to find out.
-local function unindexed()
-  local found = {{}, {}}
-  for _, seq in ipairs(call('ZRANGE', thread .. ':s', 0, -1)) do
-    local row = call('HGET', thread .. ':c', seq)
-    local of = columns(row, CHECKPOINT.id)
-    if of and call('HGET', thread .. ':i', of[CHECKPOINT.id] or '') ~= seq then
-      found[1][#found[1] + 1] = row
-      if #found[1] == 16 then break end
-    end
-  end
-  for _, lane in ipairs(fetch(thread, fields(thread, 'l'))) do
-    local of = columns(lane, LANE.agent)
-    local number = of and tonumber(of[LANE.number])
-    if number and call('HGET', thread, 'n' .. whole(number)) ~= of[LANE.agent] then
-      found[2][#found[2] + 1] = lane
-    end
-  end
-  return found
-end
-
--- What there is of a thread whose row may be lost; and whether the indexes have all of it.
-function ask.remains()
-  local tables = {}
-  for _, pair in ipairs({{'lane', 'l'}, {'branch', 'b'}, {'tag', 'g'}}) do
-    if #fields(thread, pair[2]) > 0 then tables[#tables + 1] = pair[1] end
-  end
-  for _, pair in ipairs({{'move', 'm'}, {'run', 'r'}}) do
-    if #fields(thread .. ':r', pair[2]) > 0 then tables[#tables + 1] = pair[1] end
-  end
-  for _, pair in ipairs({{'item', ':e'}, {'stream', ':z'}, {'large', ':d'}, {'part', ':p'}}) do
-    if call('EXISTS', thread .. pair[2]) == 1 then tables[#tables + 1] = pair[1] end
-  end
-  local rows = call('HLEN', thread .. ':c')
-  local known = math.min(call('ZCARD', thread .. ':s'), call('HLEN', thread .. ':i'))
-  local agree = rows <= known and call('HLEN', thread .. ':e') <= call('ZCARD', thread .. ':o')
-  agree = agree and tonumber(call('HGET', thread, 'v') or '') ~= nil
-  local row, others = call('HGET', thread, 't'), unindexed()
-  return {row, row and {} or call('HKEYS', thread .. ':c'), tables, agree and 1 or 0, others[1],
-    others[2]}
-end
-
-local function found(key, field)
-  if field == '' then return key end
-  local tag = call('HGET', key, field)
-  return tag and ARGV[2] .. '{' .. tag .. '}'
-end
-
-local replies, at = {}, 3
-for _, key in ipairs(KEYS) do
-  local answers, last = {time[1], time[2]}, at + 1 + tonumber(ARGV[at + 1])
-  thread = found(key, ARGV[at])
-  at = at + 2
-  while at <= last do
-    local word, count = ARGV[at], tonumber(ARGV[at + 1])
-    answers[#answers + 1] = thread and ask[word](some(at + 2, at + 1 + count)) or false
-    at = at + 2 + count
-  end
-  replies[#replies + 1] = answers
-end
-return replies

@@ -1,0 +1,184 @@
+-- Surveys: rows as they are stored, of the thread that has this key. Each answers with the rows and
+-- where to go on: a number, or nothing at the end.
+
+-- Whether it is the thread that has a key: its row says so, or what stands beside that.
+local function mine(key)
+  local found = call('HMGET', thread, 'k', 't')
+  local row = columns(found[2], 1)
+  return found[1] == key or (row and tonumber(row[1]) and whole(row[1]) == key)
+end
+
+-- Rows by the names of their fields, until they are many.
+local function gathered(key, names, first, limit)
+  local found, weight = {}, 0
+  for index = first + 1, #names do
+    local row = call('HGET', key, names[index])
+    if row then found[#found + 1], weight = row, weight + #row end
+    if #found == limit or weight > WEIGHT then
+      return {found, index < #names and whole(index) or false}
+    end
+  end
+  return {found, false}
+end
+
+local function sorted(names)
+  table.sort(names)
+  return names
+end
+
+function ask.survey_thread(args)
+  return mine(args[1]) and call('HGET', thread, 't')
+end
+
+function ask.survey_rows(args)
+  if not mine(args[1]) then return {{}, false} end
+  local key = (args[2] == 'r' or args[2] == 'm') and thread .. ':r' or thread
+  return gathered(key, sorted(fields(key, args[2])), tonumber(args[3]), tonumber(args[4]))
+end
+
+function ask.survey_items(args)
+  if not mine(args[1]) then return {{}, false} end
+  local low, limit = tonumber(args[2]), tonumber(args[3])
+  local names = call('ZRANGE', thread .. ':o', low, low + limit)
+  local found = gathered(thread .. ':e', names, 0, limit)
+  return {found[1], found[2] and whole(low + tonumber(found[2]))}
+end
+
+function ask.survey_streams(args)
+  if not mine(args[1]) then return {{}, false} end
+  return {sorted(call('SMEMBERS', thread .. ':z')), false}
+end
+
+function ask.survey_large(args)
+  if not mine(args[1]) then return {{}, false} end
+  local found = {}
+  for _, digest in ipairs(sorted(call('HKEYS', thread .. ':d'))) do
+    found[#found + 1] = {digest, call('HGET', thread .. ':d', digest)}
+  end
+  return {found, false}
+end
+
+function ask.survey_checkpoints(args)
+  if not mine(args[1]) then return {{}, false} end
+  local low, limit = args[2], tonumber(args[4])
+  while true do
+    local seqs = call('ZRANGEBYSCORE', thread .. ':s', low, args[3], 'LIMIT', 0, limit + 1)
+    local found = gathered(thread .. ':c', seqs, 0, limit)
+    if not found[2] then return found end
+    local last = seqs[tonumber(found[2])]
+    if #found[1] > 0 then return {found[1], whole(tonumber(last) + 1)} end
+    low = '(' .. last
+  end
+end
+
+-- The numbers of a stream that may be there, from `low` to `high`.
+local function numbers(stream, low, high)
+  local found = {}
+  if high - low < call('HLEN', thread .. ':p') then
+    for number = low, high do found[#found + 1] = number end
+    return found
+  end
+  for _, place in ipairs(call('HKEYS', thread .. ':p')) do
+    local of, number = string.match(place, '^(%d+):(%d+)$')
+    number = tonumber(number)
+    if of == stream and number >= low and number <= high then found[#found + 1] = number end
+  end
+  return sorted(found)
+end
+
+function ask.survey_parts(args)
+  if not mine(args[1]) then return {{}, false} end
+  local found, weight, limit = {}, 0, tonumber(args[5])
+  for _, number in ipairs(numbers(args[2], tonumber(args[3]), tonumber(args[4]))) do
+    local part = call('HGET', thread .. ':p', args[2] .. ':' .. whole(number))
+    if part then
+      local shown = args[6] == '1' and part or sub(part, 1, 22)
+      found[#found + 1], weight = {whole(number), #part, shown}, weight + #shown
+      if #found == limit or weight > WEIGHT then return {found, whole(number + 1)} end
+    end
+  end
+  return {found, false}
+end
+
+-- What a stretch of the checkpoints and items takes: how many, their states, manifests, values.
+function ask.weight(args)
+  if not mine(args[1]) then return {0, '0', '0', '0', 0, '0'} end
+  local low, high = tonumber(args[2]), tonumber(args[3])
+  local states, inline, values = 0, 0, 0
+  local seqs = call('ZRANGE', thread .. ':s', low, high)
+  for _, row in ipairs(fetch(thread .. ':c', seqs)) do
+    local of = columns(row, CHECKPOINT.manifest)
+    if of then
+      states = states + (tonumber(of[CHECKPOINT.size]) or 0)
+      inline = inline + #(of[CHECKPOINT.manifest] or '')
+    end
+  end
+  local names = call('ZRANGE', thread .. ':o', low, high)
+  for _, row in ipairs(fetch(thread .. ':e', names)) do
+    local of = columns(row, ITEM.value)
+    values = values + (of and #(of[ITEM.value] or '') or 0)
+  end
+  return {#seqs, whole(states), whole(inline), whole(values), #names,
+    call('HGET', thread, 'B') or '0'}
+end
+
+-- Whether indexes have what a row says.
+local indexed = {}
+
+function indexed.id(of, seq) return call('HGET', thread .. ':i', of[CHECKPOINT.id] or '') == seq end
+
+function indexed.expiry(of, seq)
+  local ends = of[CHECKPOINT.expires_at]
+  return not ends or tonumber(call('ZSCORE', thread .. ':x', seq) or '') == tonumber(ends)
+end
+
+function indexed.links(of, seq)
+  local parent = of[CHECKPOINT.parent_gone] ~= 1 and of[CHECKPOINT.parent] or ''
+  for _, id in ipairs({parent, of[CHECKPOINT.fallback] or ''}) do
+    if id ~= '' and not call('ZSCORE', thread .. ':k', id .. seq) then return false end
+  end
+  return true
+end
+
+-- Some rows that an index does not lead to, by what it is; whether they are sound is for the caller
+-- to find out.
+local function unindexed()
+  local found = {id = {}, expiry = {}, links = {}, lane = {}}
+  for _, seq in ipairs(call('ZRANGE', thread .. ':s', 0, -1)) do
+    local row = call('HGET', thread .. ':c', seq)
+    local of = columns(row, CHECKPOINT.expires_at)
+    for what, has in pairs(of and indexed or {}) do
+      local rows = found[what]
+      if #rows < 16 and not has(of, seq) then rows[#rows + 1] = row end
+    end
+  end
+  for _, lane in ipairs(fetch(thread, fields(thread, 'l'))) do
+    local of = columns(lane, LANE.agent)
+    local number = of and tonumber(of[LANE.number])
+    if number and call('HGET', thread, 'n' .. whole(number)) ~= of[LANE.agent] then
+      found.lane[#found.lane + 1] = lane
+    end
+  end
+  return {found.id, found.expiry, found.links, found.lane}
+end
+
+-- What there is of a thread whose row may be lost; and whether the indexes have all of it.
+function ask.remains()
+  local tables = {}
+  for _, pair in ipairs({{'lane', 'l'}, {'branch', 'b'}, {'tag', 'g'}}) do
+    if #fields(thread, pair[2]) > 0 then tables[#tables + 1] = pair[1] end
+  end
+  for _, pair in ipairs({{'move', 'm'}, {'run', 'r'}}) do
+    if #fields(thread .. ':r', pair[2]) > 0 then tables[#tables + 1] = pair[1] end
+  end
+  for _, pair in ipairs({{'item', ':e'}, {'stream', ':z'}, {'large', ':d'}, {'part', ':p'}}) do
+    if call('EXISTS', thread .. pair[2]) == 1 then tables[#tables + 1] = pair[1] end
+  end
+  local rows = call('HLEN', thread .. ':c')
+  local known = math.min(call('ZCARD', thread .. ':s'), call('HLEN', thread .. ':i'))
+  local agree = rows <= known and call('HLEN', thread .. ':e') <= call('ZCARD', thread .. ':o')
+  agree = agree and tonumber(call('HGET', thread, 'v') or '') ~= nil
+  local row = call('HGET', thread, 't')
+  return {row, row and {} or call('HKEYS', thread .. ':c'), tables, agree and 1 or 0, unindexed()}
+end
+

@@ -1,0 +1,116 @@
+"""What a store on Redis has twice: an index that was lost is told, and nobody believes it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lastgood import BlockingClient
+from lastgood.backends.queries import ThreadName
+from lastgood.backends.redis import RedisBackend
+from lastgood.backends.redis_keys import Keys, tag_of
+from tests.redis_backend.raw_place import RawPlace
+
+pytestmark = pytest.mark.server("valkey", "cluster")
+
+HOUR = 3600 * 1_000_000
+
+
+class Place(RawPlace):
+    """With clocks that can be ahead, and keys that can be lost."""
+
+    def client(self, hours: int = 0) -> BlockingClient:
+        return BlockingClient.on(
+            RedisBackend(self.url, prefix=self.prefix, shift=lambda: hours * HOUR)
+        )
+
+    def thread(self, name: str) -> str:
+        return Keys(self.prefix).thread(tag_of(ThreadName("default", name)))
+
+
+def fill(client: BlockingClient) -> list[str]:
+    """A thread with a fork, a removed parent, and checkpoints of which some expire."""
+    ids = [client.save("a", session_id="s", execution_state={"n": 0})]
+    for number in range(1, 6):
+        options: dict[str, Any] = {"ttl_seconds": 60} if number % 2 else {}
+        state = {"n": number, "x": ["y" * 90] * 99}
+        ids.append(client.save("a", session_id="s", execution_state=state, **options))
+    client.save("a", session_id="s", execution_state={"fork": 1}, parent_id=ids[1])
+    client.expire(ids[2])
+    client.save("b", session_id="whole", execution_state={}, ttl_seconds=60)
+    client.save("b", session_id="gone", execution_state={})
+    client.delete("gone")
+    return ids
+
+
+def seen(client: BlockingClient) -> list[Any]:
+    shown = [(each.thread_id, each.checkpoints) for each in client.threads(sort="name")]
+    return [[each.checkpoint_id for each in client.log("s")], shown]
+
+
+def test_an_index_of_expiry_that_is_lost_brings_nothing_back(place: Place) -> None:
+    with place.client() as client:
+        fill(client)
+        assert client.verify(data=True).clean
+    with place.client(hours=1) as later:
+        before = seen(later)
+        for name in ("s", "whole"):
+            place.raw.unlink(f"{place.thread(name)}:x")
+        assert seen(later) == before
+        report = later.verify()
+        assert [problem.kind for problem in report.problems] == ["index", "index"]
+        assert "when checkpoints expire" in str(report)
+        assert report.exit_code == 1
+
+
+LOST: dict[str, tuple[Callable[[Place], object], str, str]] = {
+    "what follows what": (
+        lambda place: place.raw.unlink(f"{place.thread('s')}:k"),
+        "index",
+        "what follows what",
+    ),
+    "one link": (
+        lambda place: place.raw.zremrangebyrank(f"{place.thread('s')}:k", 1, 1),
+        "index",
+        "what follows what",
+    ),
+    "ids": (lambda place: place.raw.unlink(f"{place.thread('s')}:i"), "index", "ids"),
+    "key": (lambda place: lose_keys(place), "index", "no key leads to it"),
+    "row and key": (
+        lambda place: (lose_keys(place), place.raw.unlink(place.thread("s"))),
+        "orphan",
+        "the row of the thread is missing",
+    ),
+    "row": (
+        lambda place: place.raw.hdel(place.thread("s"), "t"),
+        "orphan",
+        "the row of the thread is missing",
+    ),
+    "key of another": (
+        lambda place: lose_keys(place, tag_of(ThreadName("default", "other"))),
+        "row",
+        "another thread has its key",
+    ),
+}
+
+
+def lose_keys(place: Place, instead: str | None = None) -> None:
+    """Have the hint of a thread's key be gone, or be another's."""
+    tag = tag_of(ThreadName("default", "s"))
+    for table in place.stored("t:*"):
+        for key, owner in place.raw.hgetall(table).items():
+            if owner == tag.encode():
+                place.raw.hset(table, key, instead) if instead else place.raw.hdel(table, key)
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_verify_names_what_is_lost(place: Place, what: str) -> None:
+    lose, kind, message = LOST[what]
+    with place.client() as client:
+        fill(client)
+        assert client.verify(data=True).clean
+    lose(place)
+    with place.client() as client:
+        report = client.verify()
+        assert kind in {problem.kind for problem in report.problems}
+        assert message in str(report)
