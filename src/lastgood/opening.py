@@ -157,7 +157,6 @@ class Opener:
         begin with the prefix. With `durability="strict"`, a server that may lose an acknowledged
         save at power loss is refused; `client.durability` tells what it keeps.
         """
-        check_name(prefix, "prefix")
         if durability is not None:
             arguments.one_of(durability, ("strict",), "durability")
         backend = registry.make(

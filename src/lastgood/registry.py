@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, unquote_plus
 
 from lastgood.alias_rules import Renamed
 from lastgood.backend import Backend
@@ -47,10 +47,20 @@ def _postgres(url: str) -> dict[str, Any]:
     """A connection string as libpq takes it, and `schema` from its query, which is ours."""
     if _WORDS.match(url):
         return {"source": url}
-    parts = urlsplit(url)
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    ours = {"schema": query.pop("schema")} if "schema" in query else {}
-    return {"source": urlunsplit(parts._replace(query=urlencode(query))), **ours}
+    source, ours = _without(url, "schema")
+    return {"source": source, **ours}
+
+
+def _without(url: str, option: str) -> tuple[str, dict[str, str]]:
+    """An address as it is but for an option of its query, and that option."""
+    address, _, query = url.partition("?")
+    pieces = [(piece.partition("="), piece) for piece in query.split("&")]
+    ours = [unquote_plus(value) for (name, _, value), _ in pieces if name == option]
+    if len(ours) > 1:
+        raise ValueError(f"the address of the store has {option}= twice: write it once.")
+    rest = "&".join(piece for (name, *_), piece in pieces if name != option)
+    given = {option: ours[0]} if ours else {}
+    return f"{address}?{rest}" if rest else address, given
 
 
 def _directory(url: str) -> dict[str, Any]:
@@ -63,12 +73,11 @@ def _directory(url: str) -> dict[str, Any]:
 
 def _redis(url: str) -> dict[str, Any]:
     """An address as redis-py takes it, and `prefix` from its query, which is ours."""
-    address, _, rest = url.partition("?")
-    if "@" in rest or "#" in rest:
+    query = url.partition("?")[2]
+    if "@" in query or "#" in query:
         return {"url": url}  # a password that was cut: refused as it is
-    query = dict(parse_qsl(rest, keep_blank_values=True))
-    ours = {"prefix": query.pop("prefix")} if "prefix" in query else {}
-    return {"url": f"{address}?{urlencode(query)}" if query else address, **ours}
+    address, ours = _without(url, "prefix")
+    return {"url": address, **ours}
 
 
 def _nothing(_url: str) -> dict[str, Any]:

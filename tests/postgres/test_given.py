@@ -279,3 +279,50 @@ def test_a_transaction_that_failed_before(postgres_url: str, schema: str) -> Non
             client.save("a", session_id="s", execution_state={})
         connection.rollback()
         client.save("a", session_id="s", execution_state={})
+
+
+def test_a_connection_that_only_reads_is_not_written_to(postgres_url: str, schema: str) -> None:
+    """Nor by us: PostgreSQL itself would refuse the application's own statement."""
+    with BlockingClient.postgres(postgres_url, schema=schema) as writer:
+        writer.save("a", session_id="s", execution_state=LARGE)
+    with psycopg.connect(postgres_url) as connection:
+        connection.read_only = True
+        client = BlockingClient.postgres(connection, schema=schema)
+        assert client.latest(agent_id="a", session_id="s").state == LARGE
+        for thread in ("s", "new"):
+            with pytest.raises(BackendConnectionError, match="only reads"):
+                client.save("a", session_id=thread, execution_state={})
+        with connection.transaction():
+            with pytest.raises(BackendConnectionError, match="only reads"):
+                client.delete("s")
+            assert len(client.log("s")) == 1, "the transaction goes on"
+        connection.read_only = None
+        client.save("a", session_id="s", execution_state={})
+    assert threads_of(postgres_url, schema) == 1
+
+
+def test_nor_is_one_whose_session_or_pool_only_reads(postgres_url: str, schema: str) -> None:
+    def configure(connection: Connection[Any]) -> None:
+        connection.read_only = True
+
+    async def body() -> None:
+        connection = await AsyncConnection.connect(
+            postgres_url, options="-c default_transaction_read_only=on"
+        )
+        async with connection:
+            client = Client.postgres(connection, schema=schema)
+            assert len(await client.threads()) == 1
+            with pytest.raises(BackendConnectionError, match=r"read-only.*only reads"):
+                await client.save("a", session_id="s", execution_state={})
+
+    pool = ConnectionPool(postgres_url, min_size=1, configure=configure, open=True)
+    with pool, BlockingClient.postgres(pool, schema=schema) as client:
+        with pytest.raises(BackendConnectionError, match=r"read-only.*only reads"):
+            client.threads()
+        assert threads_of(postgres_url, schema) == 0
+        with BlockingClient.postgres(postgres_url, schema=schema) as writer:
+            writer.save("a", session_id="s", execution_state={})
+        assert len(client.threads()) == 1
+        with pytest.raises(BackendConnectionError, match="only reads"):
+            client.save("a", session_id="s", execution_state={})
+    asyncio.run(body())

@@ -252,6 +252,9 @@ def test_a_role_that_may_not_do_that_goes_on_with_what_is_there(
     with BlockingClient.postgres(as_role(first_format, role)) as client:
         work(client)
         assert "s" in [info.thread_id for info in client.threads(sort="created")]
+    with psycopg.connect(first_format) as connection:
+        connection.read_only = True
+        assert len(BlockingClient.postgres(connection).threads(sort="created")) == 2
     assert sql("SELECT value FROM lastgood.meta WHERE name = 'format'") == [("1",)]
 
 

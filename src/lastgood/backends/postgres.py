@@ -80,10 +80,12 @@ class PostgresBackend(RemoteBackend):
         self._listener: Listener | None = None
         forking.watch(self)
 
-    async def _send(self, statements: Sequence[Sql], *, silence: float | None = None) -> list[Rows]:
+    async def _send(
+        self, statements: Sequence[Sql], *, silence: float | None = None, writes: bool = False
+    ) -> list[Rows]:
         if not self._ready:
             await self._turns.take("setup", self._set_up)
-        return await send(self._pools, statements, silence=silence)
+        return await send(self._pools, statements, silence=silence, writes=writes)
 
     async def _rows(self, statements: Sequence[Sql], *, silence: float | None = None) -> list[Rows]:
         """The same for what only reads: sent again if a connection is lost."""
@@ -150,7 +152,7 @@ class PostgresBackend(RemoteBackend):
         try:
             silence = PATIENT_SECONDS if change.wiped else None
             made = postgres_changes.statement(self._at, change)
-            found = await self._send([made], silence=silence)
+            found = await self._send([made], silence=silence, writes=True)
         except StorageError as error:
             taken = _TAKEN.get(_constraint(error))
             if taken is None:
@@ -167,7 +169,7 @@ class PostgresBackend(RemoteBackend):
             for each in _STEPS
         )
         batches = [-(-sizes[each] // step) for each, step in _STEPS.items()]
-        (found,) = await self._send([(text, batches)])
+        (found,) = await self._send([(text, batches)], writes=True)
         numbers: dict[str, list[int]] = {each: [] for each in _STEPS}
         for each, first in found:
             numbers[each] += range(first, first + _STEPS[each])

@@ -118,15 +118,17 @@ async def _may(run: Session, schema: str) -> bool:
 async def migrate(run: Session, schema: str, where: str) -> Standing:
     """Make what is missing; gives what is there then. Raises IncompatibleCheckpointError.
 
-    A role that may not change the tables goes on with those that are there, if they will do.
+    Who may not change the tables goes on with those that are there, if they will do.
     """
     found = await standing(run, schema)
     if not found.current:
         try:
             async with run.transaction():
                 await _forward(run, schema)
-        except errors.InsufficientPrivilege as error:
+        except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as error:
             if (found.format or 0) < postgres_schema.LEAST:
+                if isinstance(error, errors.ReadOnlySqlTransaction):
+                    raise
                 raise _no_rights(error, found.server.role, schema) from error
         found = await standing(run, schema)
     check(found, where)

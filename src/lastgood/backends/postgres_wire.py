@@ -51,19 +51,22 @@ _UNKNOWN = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 
 
 async def send(
-    pools: Pools, statements: Sequence[Sql], *, silence: float | None = None
+    pools: Pools, statements: Sequence[Sql], *, silence: float | None = None, writes: bool = False
 ) -> list[Rows]:
     """The rows of each statement; many are one transaction that reads.
 
-    Raises TransientStorageError if the server says nothing for so many seconds.
+    Raises TransientStorageError if the server says nothing for so many seconds, and
+    BackendConnectionError for one that writes on a connection that only reads.
     """
     with translated(pools.label), _noticing(pools):
         if is_blocking():
             with pools.blocking() as connection:
                 _allow(connection, silence)
+                _expect_writable(connection, pools.label, writes=writes)
                 return _send(connection, _parcel(pools, connection, statements))
         async with pools.native() as other:
             _allow(other, silence)
+            _expect_writable(other, pools.label, writes=writes)
             return await _send_native(other, _parcel(pools, other, statements))
 
 
@@ -81,6 +84,16 @@ def _allow(connection: Connection[Any] | AsyncConnection[Any], silence: float | 
     """Connections of the application have the application's own limits."""
     if isinstance(connection, BoundConnection | BoundAsyncConnection):
         connection.silence = SILENCE_SECONDS if silence is None else silence
+
+
+def _expect_writable(
+    connection: Connection[Any] | AsyncConnection[Any], label: str, *, writes: bool
+) -> None:
+    """The driver tells the server at the beginning of a transaction, and we mostly begin none."""
+    if writes and connection.read_only:
+        raise BackendConnectionError(
+            f"{label}: the connection that this client was given is read_only.", hint=_READS
+        )
 
 
 class Parcel(NamedTuple):
@@ -228,10 +241,12 @@ def translated(label: str) -> Iterator[None]:
 
 _FAILED_BEFORE = "Your own transaction failed before: roll it back first."
 _WRONG = "Check the address, the user and its rights."
+_READS = "It only reads: give this client a connection, role and server that may write."
 _UNSPELLABLE = "Connect with client_encoding=UTF8, or call the schema something in plain letters."
 _REFUSALS: dict[type[psycopg.Error], str] = {
     errors.InsufficientPrivilege: f"`lastgood db sql --since {FORMAT} --role NAME` (with --schema, "
     "if it is not lastgood) prints the rights that a role needs.",
+    errors.ReadOnlySqlTransaction: _READS,
     errors.InvalidPassword: _WRONG,
     errors.InvalidAuthorizationSpecification: _WRONG,
     errors.InvalidCatalogName: _WRONG,

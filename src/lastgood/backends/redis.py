@@ -48,6 +48,7 @@ from lastgood.errors import (
     IncompatibleCheckpointError,
     TransientStorageError,
 )
+from lastgood.ids import check_name
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
 from lastgood.rows import ARRIVING, LIVE, ThreadRow, intact
@@ -88,7 +89,7 @@ class RedisBackend(RemoteBackend):
         super().__init__(shift)
         self._clients = Clients(url, pool_size)
         self._wire = Wire(self._clients)
-        self._keys = Keys(prefix)
+        self._keys = Keys(check_name(prefix, "prefix"))
         self._hints = Hints(self._wire, self._keys)
         self._numbers = Numbers(self._wire, self._keys)
         self._surveyor = Surveyor(self._wire, self._keys, self._hints)

@@ -111,6 +111,11 @@ def checked(url: str) -> str:
         raise ValueError(_UNREADABLE) from None
     if authority.count("@") > 1 or "@" in path + options or "#" in url:
         raise ValueError(_UNREADABLE)  # the end of a password that was not quoted
+    database = "" if url.startswith("unix:") else path.rstrip("/")
+    if database and not database.isdecimal():
+        raise ValueError(
+            "the database in the address of a Redis server is a number: redis://host:6379/0"
+        )
     _expect_options(found)
     return url
 

@@ -102,7 +102,8 @@ def _schema(options: Namespace) -> str:
     place = address(options)
     if options.schema or registry.scheme_of(place) != "postgresql":
         return postgres_schema.check_schema(str(options.schema or DEFAULT))
-    return str(registry.BACKENDS["postgresql"].arguments(place).get("schema", DEFAULT))
+    found = registry.BACKENDS["postgresql"].arguments(place).get("schema", DEFAULT)
+    return postgres_schema.check_schema(str(found))
 
 
 def _print(found: Standing, options: Namespace) -> None:

@@ -1,0 +1,60 @@
+"""What an address of a server says beside the server is checked, and shown without a secret."""
+
+from typing import Any
+
+import pytest
+
+from lastgood import BlockingClient, Client
+from lastgood.cli import main
+from lastgood.registry import BACKENDS
+
+SECRET = "hunter2"
+WRONG = {
+    f"redis://:{SECRET}@localhost?prefix=": "prefix is empty",
+    f"redis://:{SECRET}@localhost?prefix=%00": "prefix .* contains",
+    f"redis://:{SECRET}@localhost?prefix=a%0Ab": "prefix .* contains",
+    f"redis://:{SECRET}@localhost?prefix=a&prefix=b": "prefix= twice",
+    f"redis://:{SECRET}@localhost/x": "database .* is a number",
+    f"rediss://:{SECRET}@localhost/0x?prefix=a": "database .* is a number",
+    f"redis://:{SECRET}@[::1/0": "not the address of a Redis server",
+    f"postgres://u:{SECRET}@[::1/db": "not one that PostgreSQL understands",
+    f"postgresql://u:{SECRET}@localhost/db?schema=a&schema=b": "schema= twice",
+    f"postgresql://u:{SECRET}@localhost/db?schema=": "schema is empty",
+    f"postgresql://u:{SECRET}@localhost/db?schema=a%0Ab": "schema .* contains",
+}
+
+
+@pytest.mark.parametrize(("url", "words"), WRONG.items())
+def test_what_makes_no_sense_is_told(
+    url: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for client in (Client, BlockingClient):
+        with pytest.raises(ValueError, match=words) as caught:
+            client.open(url)
+        assert SECRET not in str(caught.value)
+    for command in ("threads", "doctor"):
+        assert main([command, "--store", url]) in (1, 2)
+        told = capsys.readouterr()
+        assert SECRET not in told.out + told.err
+        assert "Traceback" not in told.err
+
+
+@pytest.mark.parametrize(
+    ("scheme", "url", "expected"),
+    [
+        ("redis", "redis://h/0/?prefix=a%20b", {"url": "redis://h/0/", "prefix": "a b"}),
+        ("redis", "redis://h?db=2&prefix=p&x=1", {"url": "redis://h?db=2&x=1", "prefix": "p"}),
+        ("redis", "unix:///tmp/r.sock?prefix=p", {"url": "unix:///tmp/r.sock", "prefix": "p"}),
+        (
+            "postgresql",
+            "postgresql://u@h/db?application_name=a%20b+c&schema=x%26y",
+            {"source": "postgresql://u@h/db?application_name=a%20b+c", "schema": "x&y"},
+        ),
+        ("postgresql", "postgres:///db?schema=s", {"source": "postgres:///db", "schema": "s"}),
+        ("postgresql", "postgresql://u@h/db", {"source": "postgresql://u@h/db"}),
+    ],
+)
+def test_what_is_not_ours_is_passed_on_as_it_is(
+    scheme: str, url: str, expected: dict[str, Any]
+) -> None:
+    assert BACKENDS[scheme].arguments(url) == expected
