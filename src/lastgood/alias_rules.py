@@ -98,7 +98,7 @@ class SaveAs:
             return Writes(answer=self.save.decide(found, taken).answer)
         if own != self.replaces or (parent.id if parent else b"") != self.parent_id:
             return Writes(answer=Known(own, parent))
-        if self.parent is not None and parent is None and self._is_late(found):
+        if self.parent is not None and parent is None and _began_anew(found):
             raise deleted(self.save.thread)
         writes = self.save.decide(found, taken)
         assert writes.thread is not None, "the id is new"
@@ -112,8 +112,9 @@ class SaveAs:
     def again(self) -> Self:
         return replace(self, save=self.save.again())
 
-    def _is_late(self, found: Found) -> bool:
-        """Whether the parent went with its thread, as far as a writer that holds none can tell."""
-        if self.save.holder is not None or found.thread is None:
-            return False
-        return found.live is None or found.live.incarnation > 1
+
+def _began_anew(found: Found) -> bool:
+    """Whether the thread was deleted, or is another one than that which was deleted."""
+    if found.thread is None:
+        return False
+    return found.live is None or found.live.incarnation > 1

@@ -225,6 +225,18 @@ class TestCopies:
         assert _told(saver, "t") == _told(saver, "backup")
         assert talk(app, "more")[: len(before)] == before
 
+    def test_a_copy_to_a_thread_that_is_there_is_one_line_beside(
+        self, saver: LastgoodSaver
+    ) -> None:
+        app = graph(saver)
+        talk(app, "there", where=config("copy"))
+        for text in ("one", "two"):
+            talk(app, text)
+        saver.copy_thread("t", "copy")
+        assert log_of(app, "copy") == log_of(app)
+        assert len(client_of(saver).branches("copy")) == 2
+        assert len(list(saver.list(config("copy")))) == len(list(saver.list(config()))) + 4
+
     def test_a_copy_has_the_parents_that_its_source_has(self, saver: LastgoodSaver) -> None:
         app = asking(saver)
         for number in range(3):

@@ -33,9 +33,10 @@ async def put(client: Client, name: str, state: Any, **options: Any) -> Writes:
     core = core_of(client)
     follows = options.pop("follows", b"")
     draft = core.draft(core.encode(state, "s", "a"), About("a"))
-    save = Save(core.tenant, "s", draft, parent=follows or None, switch=True)
-    save = save._replace(holder=options.pop("holder", None))
-    return await driven(client, core.backend.commit(SaveAs(save, place(name), **options)))
+    intent = SaveAs(
+        Save(core.tenant, "s", draft, parent=follows or None, switch=True), place(name), **options
+    )
+    return await driven(client, core.backend.commit(intent))
 
 
 def row_id(writes: Writes) -> bytes:
@@ -114,22 +115,6 @@ async def a_late_child_of_a_deleted_thread(store: Store) -> None:
         await put(client, "two", {"n": 2}, **late)
     assert first
     assert len(await headers(client, "s")) == 1
-
-
-@case()
-async def who_holds_the_thread_is_not_late(store: Store) -> None:
-    """A copy may bring a checkpoint whose parent was removed, unless the thread goes meanwhile."""
-    client = store.client()
-    await put(client, "old", {"n": 0})
-    await client.delete("s")
-    first = await put(client, "one", {"n": 1})
-    assert first.checkpoint is not None
-    orphan = {"parent": place("none"), "holder": first.checkpoint.thread}
-    await put(client, "two", {"n": 2}, **orphan)
-    assert await keys(client, "s", shelf=SHELF) == [b"one", b"two"]
-    await client.delete("s")
-    with pytest.raises(ThreadDeletedError):
-        await put(client, "three", {"n": 3}, **orphan)
 
 
 @case()
