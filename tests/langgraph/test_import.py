@@ -195,8 +195,31 @@ class TestWritesThatCameLater:
         imported(client, path)
         LastgoodSaver(client).prune(["t"])
         assert imported(client, path).writes == 0
-        found = with_deltas(LastgoodSaver(client)).get_state(expected.config)
-        assert found.values == expected.values
+        for place in (expected.config, config("t")):
+            found = with_deltas(LastgoodSaver(client)).get_state(place)
+            assert found.values == expected.values
+
+
+def test_what_was_removed_here_is_not_brought_again(stock: Path, tmp_path: Path) -> None:
+    with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+        imported(client, stock)
+        ours = LastgoodSaver(client)
+        ours.prune(["one"])
+        expected = ours.get_tuple(config("one"))
+        kept = [each.config for each in ours.list(config("one"))]
+        again = imported(client, stock)
+        assert again.checkpoints == 0
+        assert ours.get_tuple(config("one")) == expected
+        assert [each.config for each in ours.list(config("one"))] == kept
+        with SqliteSaver.from_conn_string(str(stock)) as theirs:
+            graph().compile(checkpointer=theirs).invoke(
+                {"messages": [HumanMessage("more")], "log": ["more"]}, config("one")
+            )
+            assert imported(client, stock).checkpoints > 0
+            newest, found = theirs.get_tuple(config("one")), ours.get_tuple(config("one"))
+            assert newest is not None
+            assert found is not None
+            assert found.config["configurable"]["checkpoint_id"] == newest.checkpoint["id"]
 
 
 def imported(client: BlockingClient, path: Path) -> Count:

@@ -13,7 +13,7 @@ from langgraph.types import Command, interrupt
 from lastgood.adapters.langgraph import LangGraphAdapter, LastgoodSaver
 from lastgood.client import BlockingClient
 from tests.langgraph.test_deltas import history
-from tests.langgraph.test_saver import config
+from tests.langgraph.test_saver import config, put
 
 
 def joined(state: list[str], writes: Sequence[list[str]]) -> list[str]:
@@ -279,3 +279,14 @@ class TestOtherLanes:
         assert log_of(app) == before
         assert client_of(saver).restore(other).session_id == "t"
         assert saver.get_tuple(listed[-2].config) is None
+
+
+def test_one_id_is_no_row_of_letters(saver: LastgoodSaver) -> None:
+    for thread in ("ab", "a", "b"):
+        put(saver, {"n": 1}, thread=thread, metadata={"source": "loop", "step": 1, "run_id": "xy"})
+    saver.prune("ab", strategy="delete")
+    assert saver.get_tuple(config("ab")) is None
+    assert saver.get_tuple(config("a")) is not None
+    assert saver.get_tuple(config("b")) is not None
+    saver.delete_for_runs("xy")
+    assert saver.get_tuple(config("a")) is None

@@ -6,7 +6,7 @@ side. A read on behalf of a user sees nothing of threads that are not theirs.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -101,25 +101,29 @@ async def clear_state(core: Core, where: Where, cleared: Save) -> Put | None:
     check_life(found, cleared.holder, where.thread)
     if found.live is None:
         return None
-    states = [row async for row in _states(core, Listing(where.thread, agent=AGENT, limit=2))]
-    is_clear = all(row.step_name == cleared.draft.step_name for row in states[:1])
-    if is_clear and len(states) < 2 and CACHE not in found.items:
+    names = [row.step_name for row in await _states(core, Listing(where.thread, AGENT, limit=2))]
+    if names in ([], [cleared.draft.step_name]) and CACHE not in found.items:
         return None
     put = await put_state(core, where, PutState(cleared))
-    before = Listing(where.thread, agent=AGENT, before=put.seq, limit=100)
-    async for row in _states(core, before):
-        if row.thread == put.thread:
-            await core.backend.commit(Expire(core.tenant, where.thread, row.id))
+    listing = Listing(where.thread, AGENT, before=put.seq, limit=100)
+    while rows := await _states(core, listing):
+        for row in rows:
+            if row.thread == put.thread:
+                await core.backend.commit(Expire(core.tenant, where.thread, row.id))
+        listing = listing._replace(before=rows[-1].seq)
     return put
 
 
-async def _states(core: Core, listing: Listing) -> AsyncIterator[CheckpointRow]:
-    """The states of a thread, newest first; what was handed on from here is another lane's."""
-    while rows := await core.backend.history(core.tenant, listing):
-        for located in rows:
-            if located.agent == listing.agent:
-                yield located.row
+async def _states(core: Core, listing: Listing) -> list[CheckpointRow]:
+    """The next states of a thread, newest first; what was handed on is another lane's."""
+    found: list[CheckpointRow] = []
+    while len(found) < listing.limit:
+        rows = await core.backend.history(core.tenant, listing)
+        found += [located.row for located in rows if located.agent == listing.agent]
+        if not rows:
+            break
         listing = listing._replace(before=rows[-1].row.seq)
+    return found[: listing.limit]
 
 
 async def delete_thread(core: Core, where: Where, life: int | None) -> bool:

@@ -1,8 +1,8 @@
 """Bringing threads of LangGraph's own savers over: same ids, parents, namespaces, writes, metadata.
 
 A checkpoint that is there already is left out, so an import that was interrupted is simply begun
-again; writes that it got in the source since then are added. Nothing that is there is replaced: the
-graph may have gone on here.
+again; writes that it got in the source since then are added. Nothing that is there is replaced, and
+nothing that was removed comes back: the graph may have gone on here.
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ class _Moving:
         there = run_blocking(self._there(thread, names))
         writes = run_blocking(self._writes(thread)) if there else {}
         stale = set(_lacking(self._source.written(thread), thread, writes)) if there else set()
+        removed = run_blocking(self._removed(thread, names, there))
         for name in names:
-            if name not in there:
+            if name not in there and name not in removed:
                 self._put(self._source.checkpoint(Spot(thread, name[0]), name[1]))
                 yield Count(checkpoints=1)
-            elif there[name] and name in stale:
+            elif there.get(name) and name in stale:
                 yield self._complete(thread, name, writes)
             else:
                 yield Count(skipped=1)
@@ -80,6 +81,19 @@ class _Moving:
             aliases = await self._reading.aliases(thread, list(places))
             found |= {places[place]: not alias.stub for place, alias in aliases.items()}
         return found
+
+    async def _removed(
+        self, thread: str, names: list[Name], there: Mapping[Name, bool]
+    ) -> set[Name]:
+        """Those that were brought and have been removed here; put again, they would be the newest.
+
+        What is older than one that is there was brought before it.
+        """
+        outline = await self._core.backend.outline(self._core.tenant, thread)
+        if outline is None or outline.row.checkpoints == outline.row.seq:
+            return set()
+        last = max((place for place, name in enumerate(names) if name in there), default=0)
+        return {name for name in names[:last] if name not in there}
 
     async def _writes(self, thread: str) -> dict[bytes, bytes]:
         """The writes of a thread that are there."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -278,7 +278,7 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         await self._core.driver.run(self._delete_for_runs(run_ids))
 
     async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        runs = [str(run) for run in run_ids]
+        runs = _names(run_ids)
         for thread in await self._removal.threads_of(runs):
             await self._removal.of_runs(thread, runs)
 
@@ -300,5 +300,10 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         if strategy not in ("keep_latest", *DELETE):
             raise ValueError(f"strategy is 'keep_latest' or 'delete', not {strategy!r}.")
         remove = self._removal.delete if strategy in DELETE else self._removal.keep_latest
-        for thread in thread_ids:
-            await remove(str(thread))
+        for thread in _names(thread_ids):
+            await remove(thread)
+
+
+def _names(given: Iterable[object]) -> list[str]:
+    """Ids that were passed in; one alone is no row of letters."""
+    return [given] if isinstance(given, str) else [str(each) for each in given]
