@@ -286,9 +286,9 @@ def made_by_factory(core: object, expected: type, client: type) -> None:
         )
 
 
-def not_picklable(client: object) -> NoReturn:
-    """Why a client does not travel between processes."""
+def not_picklable(opened: object) -> NoReturn:
+    """Why a client or a run does not travel between processes."""
     raise TypeError(
-        f"a {type(client).__name__} cannot be pickled or copied. "
+        f"a {type(opened).__name__} cannot be pickled or copied. "
         "Open one in each process; after a fork the same one goes on working."
     )

@@ -12,7 +12,8 @@ import os
 import threading
 from typing import TypeVar
 
-from lastgood.driver import Operation, begin_anew_in_children
+from lastgood.children import begin_anew_in_children
+from lastgood.driver import Operation
 
 T = TypeVar("T")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Generic, Self
 
+from lastgood import arguments
 from lastgood.driver import blocking
 from lastgood.runs import Run, S
 
@@ -16,6 +17,8 @@ def _mirrored(name: str) -> Any:
 
 class BlockingRun(Generic[S]):
     """The blocking twin of `Run`."""
+
+    __reduce__ = arguments.not_picklable
 
     def __init__(self, run: Run[S]) -> None:
         self._direct = run

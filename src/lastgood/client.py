@@ -35,8 +35,8 @@ from lastgood.moves import Moving
 from lastgood.opening import Opener
 from lastgood.refs import Address
 from lastgood.rules import OnConflict, Save
-from lastgood.run_rules import Expect
-from lastgood.runs import Place, Run
+from lastgood.run_rules import Expect, Place
+from lastgood.runs import Run
 from lastgood.sweeping import Sweeping
 
 S = TypeVar("S")

@@ -29,13 +29,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import wraps
 from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from lastgood.errors import TransientStorageError
+from lastgood.children import begin_anew_in_children
+from lastgood.serial import OfTasks, OfThreads, Serial
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -77,11 +77,18 @@ def run_blocking(operation: Operation[T]) -> T:
     """Run a coroutine to its end in this thread."""
     before, _COLOUR.blocking = _COLOUR.blocking, True
     try:
+        yielded = operation.send(None)
         while True:
-            _as_wait(operation.send(None)).settle()
+            try:
+                _as_wait(yielded).settle()
+            except BaseException as error:
+                yielded = operation.throw(error)
+            else:
+                yielded = operation.send(None)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     finally:
+        operation.close()  # an interrupt must not leave it in its turn while a traceback is kept
         _COLOUR.blocking = before
 
 
@@ -90,61 +97,6 @@ def _as_wait(yielded: object) -> Wait:
         hint = "Pass plain functions to a blocking client. If you did, its backend has a bug."
         raise RuntimeError(f"blocking code suspended on {yielded!r}. {hint}")  # noqa: TRY004
     return yielded
-
-
-class Turnstile:
-    """A mutex that says so when its own holder comes again, instead of waiting for ever.
-
-    That is what a signal handler does which saves while a save is under way in its thread. The
-    work is passed in, not bracketed by a generator: one that a signal leaves suspended would run
-    its end at some later moment, in the middle of somebody else's turn.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._busy = False
-
-    def run(self, work: Callable[[], T]) -> T:
-        """Do it when it is our turn; raises TransientStorageError if this thread has one."""
-        with self._lock:
-            if self._busy:
-                raise again_in_one_thread()
-            self._busy = True
-            try:
-                return work()
-            finally:
-                self._busy = False
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep everybody out for as long as the block lasts: for a fork."""
-        with self._lock:
-            yield
-
-    async def drive(self, work: Callable[[], Operation[T]]) -> T:
-        """The same for an operation of a blocking caller."""
-        with self._lock:
-            if self._busy:
-                raise again_in_one_thread()
-            self._busy = True
-            try:
-                return await work()
-            finally:
-                self._busy = False
-
-
-def again_in_one_thread() -> TransientStorageError:
-    """The error for a save inside a save."""
-    return TransientStorageError(
-        "a save is under way in this very thread; a signal handler interrupted it.",
-        hint="Let the handler set a flag, and save where the work goes on.",
-    )
-
-
-class Serial(Protocol):
-    """A queue of its own: of the operations that are passed in, one runs at a time."""
-
-    async def __call__(self, work: Callable[[], Operation[T]], /) -> T: ...
 
 
 class Driver(Protocol):
@@ -167,7 +119,7 @@ class Direct:
         return await operation
 
     def serial(self) -> Serial:
-        return Turnstile().drive
+        return OfThreads()
 
     async def pause(self, seconds: float) -> None:
         await pause(seconds)
@@ -180,18 +132,7 @@ class Native(Direct):
     """Runs an operation where it is, on the caller's event loop."""
 
     def serial(self) -> Serial:
-        return one_at_a_time()
-
-
-def one_at_a_time() -> Serial:
-    """A queue for the tasks of one event loop."""
-    lock = asyncio.Lock()
-
-    async def in_turn(work: Callable[[], Operation[T]]) -> T:
-        async with lock:
-            return await work()
-
-    return in_turn
+        return OfTasks()
 
 
 class _Job:
@@ -215,12 +156,13 @@ class _Job:
             self.wait, self.error = None, error
 
     def settle(self) -> None:
-        """Wait for the commit; what it raises is for the operation to see."""
+        """Wait for the commit; what it raises ends the operation."""
         try:
             assert self.wait is not None
             self.wait.settle()
         except BaseException as error:
             self.wait, self.error = None, error
+            self.operation.close()
 
     def deliver(self) -> None:
         """On the loop: hand over the outcome, unless nobody waits for it any more."""
@@ -239,17 +181,15 @@ class Worker:
         self._inbox: SimpleQueue[list[_Job] | None] = SimpleQueue()
         self._gathered: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         self._pid = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         begin_anew_in_children(self)
 
     async def run(self, operation: Operation[T]) -> T:
         if sys.is_finalizing():
             return run_blocking(operation)  # no thread runs any more but this one
         job = _Job(operation)
-        gathered = self._gathered.setdefault(job.loop, [])
-        gathered.append(job)
-        if len(gathered) == 1:
-            job.loop.call_soon(self._send, job.loop)
+        self._gathered.setdefault(job.loop, []).append(job)
+        job.loop.call_soon(self._send, job.loop)
         return await job.future  # type: ignore[no-any-return]
 
     def _send(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -258,12 +198,26 @@ class Worker:
         Nobody waits for others to ask; but the tasks that are ready now run first, instead of
         fighting with the worker for the interpreter, and their commits become one.
         """
-        jobs = self._gathered.pop(loop)
-        self._ensure_thread()
-        self._inbox.put(jobs)
+        jobs = self._gathered.pop(loop, None)
+        if jobs is None:
+            return  # they went with those of the first that asked
+        try:
+            self._pass_on(jobs)
+        except RuntimeError:  # no thread can be started, as when the interpreter ends
+            _complete(jobs)
+        except BaseException:
+            for job in jobs:
+                job.future.cancel()
+            raise
+
+    def _pass_on(self, jobs: list[_Job]) -> None:
+        """To the thread, which may be told to end at the same time."""
+        with self._lock:
+            self._ensure_thread()
+            self._inbox.put(jobs)
 
     def serial(self) -> Serial:
-        return one_at_a_time()
+        return OfTasks()
 
     async def pause(self, seconds: float) -> None:
         await pause(seconds)
@@ -276,23 +230,20 @@ class Worker:
 
     def after_fork(self) -> None:
         """In a child: the thread is not there, and the lock may be held by nobody."""
-        self._lock, self._pid, self._gathered = threading.Lock(), 0, {}
+        self._lock, self._pid, self._gathered = threading.RLock(), 0, {}
 
     def _ensure_thread(self) -> None:
         if self._pid == os.getpid():
             return
-        with self._lock:
-            if self._pid != os.getpid():
-                self._inbox = SimpleQueue()
-                weakref.finalize(self, self._inbox.put, None).atexit = False
-                threading.Thread(
-                    target=_serve, args=(self._inbox,), name="lastgood-worker", daemon=True
-                ).start()
-                self._pid = os.getpid()
+        self._inbox = SimpleQueue()
+        weakref.finalize(self, self._inbox.put, None).atexit = False
+        threading.Thread(
+            target=_serve, args=(self._inbox,), name="lastgood-worker", daemon=True
+        ).start()
+        self._pid = os.getpid()
 
 
 def _serve(inbox: SimpleQueue[list[_Job] | None]) -> None:
-    _COLOUR.blocking = True
     while True:
         sent = [inbox.get()]
         try:
@@ -307,14 +258,18 @@ def _serve(inbox: SimpleQueue[list[_Job] | None]) -> None:
 
 def _complete(jobs: list[_Job]) -> None:
     """Advance jobs side by side, so that what they commit is committed together."""
-    while jobs:
-        for job in jobs:
-            if job.error is None:
-                job.advance()
-        _deliver([job for job in jobs if job.wait is None])
-        jobs = [job for job in jobs if job.wait is not None]
-        for job in jobs:
-            job.settle()
+    before, _COLOUR.blocking = _COLOUR.blocking, True
+    try:
+        while jobs:
+            for job in jobs:
+                if job.error is None:
+                    job.advance()
+            _deliver([job for job in jobs if job.wait is None])
+            jobs = [job for job in jobs if job.wait is not None]
+            for job in jobs:
+                job.settle()
+    finally:
+        _COLOUR.blocking = before
 
 
 def _deliver(jobs: list[_Job]) -> None:
@@ -330,28 +285,6 @@ def _deliver(jobs: list[_Job]) -> None:
 def _hand_over(jobs: list[_Job]) -> None:
     for job in jobs:
         job.deliver()
-
-
-class WithThreads(Protocol):
-    """What has threads or locks of its own."""
-
-    def after_fork(self) -> None: ...
-
-
-_WITH_THREADS: weakref.WeakSet[WithThreads] = weakref.WeakSet()
-
-
-def begin_anew_in_children(owner: WithThreads) -> None:
-    """Have `after_fork` called in every child of this process, for as long as the owner lives."""
-    _WITH_THREADS.add(owner)
-
-
-def _after_fork() -> None:
-    for owner in list(_WITH_THREADS):
-        owner.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def blocking(

@@ -7,23 +7,36 @@ between the end of the work and its return to the caller. Knows no store.
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any
 
 from lastgood.splitting import Addition
 
 
-class Pending(NamedTuple):
+@dataclass(slots=True)
+class Pending:
     """What an append, and those before it of which nobody knows the outcome, put into a list."""
 
     id: bytes
     """Of the checkpoint that has them, if it is there."""
     added: tuple[Addition, ...]
     target: MutableSequence[Any]
-    length: int
-    """Of the target before the items; it tells whether they are in it."""
     items: tuple[Any, ...]
+    _begun: bool = field(default=False, init=False)
+    _shown: bool = field(default=False, init=False)
 
     def show(self) -> None:
-        """Put the items into `run.state`, once."""
-        if len(self.target) == self.length:
+        """Put the items into `run.state`, once, whatever else the caller does with the list."""
+        if self._shown:
+            return
+        if not (self._begun and self._are_there()):
+            self._begun = True
             self.target.extend(self.items)
+        self._shown = True
+
+    def _are_there(self) -> bool:
+        """Whether an interrupt came between the items and the note of them."""
+        found, count = list(self.target), len(self.items)
+        starts = range(len(found) - count, -1, -1)
+        return any(all(map(is_, found[at : at + count], self.items)) for at in starts)

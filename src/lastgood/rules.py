@@ -246,16 +246,8 @@ class Save(NamedTuple):
     def _stale(
         self, found: Found, parent: CheckpointRow | None, began: str = "an empty lane"
     ) -> StaleWriterError:
-        head = found.tip or found.head
         began = f"@{parent.seq}" if parent else began
-        age = (found.now - head.created_at) / 1e6 if head else 0.0
-        now = f"@{head.seq} ({ago(age)})" if head else "gone"
-        return StaleWriterError(
-            f"{self.thread}/{self.draft.agent} moved on: you began at {began}, the head is {now}.",
-            expected=parent and parent.label,
-            head=head and head.label,
-            hint='Open the run again, or on_conflict="branch".',
-        )
+        return moved_on(f"{self.thread}/{self.draft.agent}", found, parent, began)
 
     def _row(
         self, found: Found, thread: ThreadRow, lane: LaneRow, line: Line, plan: Plan
@@ -294,6 +286,19 @@ class Save(NamedTuple):
             slots=pack_slots(plan.slots),
         )
         return row._replace(digest=row.chained(draft.agent))
+
+
+def moved_on(where: str, found: Found, base: CheckpointRow | None, began: str) -> StaleWriterError:
+    """The error for who goes on from what is no longer the head."""
+    head = found.tip or found.head
+    age = (found.now - head.created_at) / 1e6 if head else 0.0
+    now = f"@{head.seq} ({ago(age)})" if head else "gone"
+    return StaleWriterError(
+        f"{where} moved on: you began at {began}, the head is {now}.",
+        expected=base and base.label,
+        head=head and head.label,
+        hint='Open the run again, or on_conflict="branch".',
+    )
 
 
 def _plan(draft: Draft, found: Found, *, fresh: bool) -> Plan:

@@ -11,12 +11,14 @@ from typing import Literal
 
 from lastgood.commits import NOTHING, Found, Repeatable, Scope, Taken, Writes
 from lastgood.errors import CheckpointConflictError, CheckpointNotFoundError
+from lastgood.ids import new_id
 from lastgood.model import MAIN
-from lastgood.rows import LaneRow, RunRow, ThreadRow
-from lastgood.rules import Save
+from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow
+from lastgood.rules import Save, moved_on
 from lastgood.thread_rules import opened
 
 Expect = Literal["new", "existing"]
+ERROR_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Enter:
     expect: Expect | None = None
     owner: str | None = None
     initial: Save | None = None
+    looked: bool = False
+    """Whether `initial` is left out because there was a checkpoint: nothing is done without one."""
 
     @property
     def scope(self) -> Scope:
@@ -42,6 +46,8 @@ class Enter:
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
         self._check(found)
+        if found.tip is None and self.looked:
+            return Writes()
         first = self.initial if found.tip is None else None
         writes = first.decide(found, taken) if first else self._existing(found)
         assert writes.thread is not None
@@ -96,10 +102,36 @@ class Enter:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run works and how it is to be entered."""
+
+    session_id: str
+    agent_id: str
+    branch: str | None
+    expect: Expect | None
+    ttl: float | None
+
+    def entry(self, tenant: str, owner: str | None, initial: Save | None, *, looked: bool) -> Enter:
+        """The intent to enter it, by a new run if none is open."""
+        return Enter(
+            tenant=tenant,
+            thread=self.session_id,
+            agent=self.agent_id,
+            run=new_id(),
+            branch=self.branch,
+            expect=self.expect,
+            owner=owner,
+            initial=initial,
+            looked=looked,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Leave(Repeatable):
     """Record how a run was left, unless it is done or somebody else is alive in it.
 
-    A thread that was deleted meanwhile has nothing to record.
+    Only who has the head may say that it is done. A thread that was deleted meanwhile has nothing
+    to record.
     """
 
     tenant: str
@@ -112,16 +144,20 @@ class Leave(Repeatable):
     step: str | None = None
     error: str | None = None
     result: bytes = b""
+    branch: str | None = None
+    base: CheckpointRow | None = None
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.tenant, self.thread, self.agent, run=True)
+        return Scope(self.tenant, self.thread, self.agent, self.branch, run=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         run = found.run
         if run is None or run.id != self.run or run.status == "done":
             return Writes()
-        if run.status == "running" and run.inside != self.attempt and self.status != "done":
+        if self.status == "done":
+            self._check_head(found, run)
+        elif run.status == "running" and run.inside != self.attempt:
             return Writes()
         return Writes(
             run=run._replace(
@@ -134,6 +170,13 @@ class Leave(Repeatable):
                 result=self.result,
             )
         )
+
+    def _check_head(self, found: Found, run: RunRow) -> None:
+        """If somebody has entered since and has saved, the run is theirs."""
+        seq = self.base.seq if self.base else 0
+        if run.attempt != self.attempt and found.head is not None and found.head.seq > seq:
+            began = f"@{seq}" if self.base else "an empty lane"
+            raise moved_on(f"{self.thread}/{self.agent}", found, self.base, began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +226,16 @@ class Settle(Repeatable):
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         head = found.head
         return Writes(answer=head if head is not None and head.id in self.ids else None)
+
+
+def outcome_of(error: BaseException | None) -> tuple[str, bool, str | None]:
+    """Status, whether the run is closed, and what to tell of the error (never the state)."""
+    if error is None:
+        return "idle", True, None
+    if isinstance(error, Exception):
+        text = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
+        return "failed", False, text.encode("utf-8", "backslashreplace").decode()
+    return "stale", False, type(error).__name__
 
 
 def status_of(run: RunRow | None, now: int, stale_after: float) -> str:

@@ -8,40 +8,27 @@ when somebody else moved the head. Leaving the block saves nothing and swallows 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from lastgood import paths
+from lastgood import arguments, paths
 from lastgood.building import build_state, grafted, list_at
 from lastgood.codec import Encoder
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.driver import Driver
 from lastgood.errors import CheckpointNotFoundError, LastgoodError, RunStateError, StorageError
-from lastgood.ids import check_name, new_id, show_id
+from lastgood.ids import check_name, show_id
 from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
 from lastgood.pending import Pending
 from lastgood.rows import CheckpointRow
 from lastgood.rules import Save
-from lastgood.run_rules import Beat, Enter, Expect, Leave, Settle
+from lastgood.run_rules import Beat, Enter, Leave, Place, Settle, outcome_of
 from lastgood.splitting import Addition, addition
 from lastgood.thread_rules import check_holder
 
 S = TypeVar("S")
-ERROR_LIMIT = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a run works and how it is to be entered."""
-
-    session_id: str
-    agent_id: str
-    branch: str | None
-    expect: Expect | None
-    ttl: float | None
 
 
 class Run(Generic[S]):
@@ -55,6 +42,8 @@ class Run(Generic[S]):
     """Whether the lane was empty."""
     resumed: bool
     """Whether it goes on with a run that was left open: by a crash, an error, a signal."""
+
+    __reduce__ = arguments.not_picklable
 
     def __init__(
         self, core: Core, driver: Driver, place: Place, initial: S | Callable[[], S] | None
@@ -71,6 +60,7 @@ class Run(Generic[S]):
         self._pending: Pending | None = None
         self._in_turn = driver.serial()
         self._phase = "new"
+        self._given_up = False
         self.session_id = place.session_id
         self.agent_id = place.agent_id
         self.branch = place.branch
@@ -111,25 +101,30 @@ class Run(Generic[S]):
     async def __aenter__(self) -> Self:
         if self._phase != "new":
             raise RunStateError("a run is entered once.", hint="Make another with client.run(...).")
-        place, core = self._place, self._core
+        core, place = self._core, self._place
         scope = Scope(core.tenant, place.session_id, place.agent_id, place.branch)
-        found = await self._driver.run(core.backend.look(scope))
-        first = self._first_save() if found.tip is None and self._initial is not None else None
-        enter = Enter(
-            tenant=core.tenant,
-            thread=place.session_id,
-            agent=place.agent_id,
-            run=new_id(),
-            branch=place.branch,
-            expect=place.expect,
-            owner=core.options.user,
-            initial=first,
-        )
-        stored = await self._driver.run(self._enter(enter))
-        self._state = build_state(core.codec, stored.tree) if stored else None
+        self._row, self._thread, self._given_up = None, 0, False
+        try:
+            found = await self._driver.run(core.backend.look(scope))
+            stored = await self._driver.run(self._enter(self._entry(empty=found.tip is None)))
+            if not self._thread:  # what was there is gone by now
+                stored = await self._driver.run(self._enter(self._entry(empty=True)))
+            self._state = build_state(core.codec, stored.tree) if stored else None
+            core.pulse.add(self._beat)
+        except BaseException as error:
+            self._given_up = True
+            if self._thread:
+                core.pulse.remove(self)
+                await self._record(error)
+            raise
         self._phase = "open"
-        core.pulse.add(self._beat)
         return self
+
+    def _entry(self, *, empty: bool) -> Enter:
+        core, wanted = self._core, self._initial is not None
+        first = self._first_save() if empty and wanted else None
+        looked = wanted and not empty
+        return self._place.entry(core.tenant, core.options.user, first, looked=looked)
 
     def _first_save(self) -> Save:
         """Step 0 of an empty lane. A callable is called here: on the caller's thread, unlocked."""
@@ -138,27 +133,27 @@ class Run(Generic[S]):
         return self._save_intent(captured, About(self.agent_id, ttl=self._place.ttl))
 
     async def _enter(self, enter: Enter) -> Stored | None:
+        """Commit an entry, also where its caller is cancelled: then nobody is in the run."""
         core = self._core
         writes = await core.backend.commit(enter)
-        assert writes.run is not None
-        assert writes.thread is not None
+        if writes.run is None or writes.thread is None:
+            return None
         self._thread = writes.thread.thread
         self._run, self.attempt = writes.run.id, writes.run.attempt
         self.resumed = writes.run.attempt > 1
+        if self._given_up:
+            await self._leave("stale", closed=False, message="CancelledError")
+            return None
         if writes.checkpoint is not None and enter.initial is not None:
             self._row = core.committed(enter.initial, writes)
         elif isinstance(writes.answer, CheckpointRow):
             self._row = writes.answer
-        self.is_new = not self.resumed and (self._row is None or writes.checkpoint is not None)
+        self.is_new = self._row is None or writes.checkpoint is not None
         if self._row is None:
             return None
         self.branch = self.branch or self._row.branch
         core.cache.saw((self.session_id, self.agent_id), self._row.id)
-        try:
-            return await core.stored(self._row)
-        except LastgoodError as error:
-            await self._leave(*_outcome(error))
-            raise
+        return await core.stored(self._row)
 
     async def __aexit__(
         self,
@@ -168,10 +163,13 @@ class Run(Generic[S]):
     ) -> None:
         self._core.pulse.remove(self)
         finished, self._phase = self._phase == "finished", "left"
-        if finished and error is None:
-            return
+        if not finished or error is not None:
+            await self._record(error)
+
+    async def _record(self, error: BaseException | None) -> None:
+        """Tell the store how the run was left."""
         try:
-            await self._driver.run(self._leave(*_outcome(error)))
+            await self._driver.run(self._leave(*outcome_of(error)))
         except LastgoodError as failure:
             if error is None:
                 raise
@@ -192,6 +190,8 @@ class Run(Generic[S]):
                 step=self._row.step_name if self._row else None,
                 error=message,
                 result=result,
+                branch=self._place.branch,
+                base=self._row,
             )
         )
 
@@ -247,7 +247,7 @@ class Run(Generic[S]):
 
         Appends to `run.state` too, but commits exactly base + items; costs the same however long
         the list is. Raises KeyError for a path that is not there, TypeError for one to no list.
-        The same call again, after one that was interrupted, appends once.
+        The same call as the very next one, after one that was interrupted, appends once.
         """
         self._check_open()
         about = self._about(step_name, None, None)
@@ -291,7 +291,7 @@ class Run(Generic[S]):
             tree = grafted(self._core.codec, encoder, tree, each)
         captured = self._core.captured(tree, encoder, self._row.id, stored)
         intent = self._save_intent(captured, about)
-        pending = Pending(intent.draft.id, every, target, len(target), items)
+        pending = Pending(intent.draft.id, every, target, items)
         label = await self._shown(intent, pending, before)
         done.append(pending)
         self._pending = None
@@ -328,12 +328,19 @@ class Run(Generic[S]):
             raise
 
     async def finish(self, result: Any = None) -> None:
-        """Say that the work is done: the thread's status becomes `done`."""
+        """Say that the work is done: the thread's status becomes `done`.
+
+        Raises StaleWriterError when somebody else has entered the run and saved in it.
+        """
         self._check_open()
         packed = b"" if result is None else self._core.codec.pack(result, "result")
-        leave = self._leave("done", closed=True, message=None, result=packed)
-        await self._in_turn(lambda: self._driver.run(leave))
+        await self._in_turn(lambda: self._finish(packed))
         self._phase = "finished"
+
+    async def _finish(self, result: bytes) -> None:
+        await self._settle()
+        leave = self._leave("done", closed=True, message=None, result=result)
+        await self._driver.run(leave)
 
     def _about(
         self,
@@ -385,13 +392,3 @@ class Run(Generic[S]):
                 f"run {self.session_id}/{self.agent_id} is not open ({self._phase}).",
                 hint="Use it inside its `with` block, before finish().",
             )
-
-
-def _outcome(error: BaseException | None) -> tuple[str, bool, str | None]:
-    """Status, whether the run is closed, and what to tell of the error (never the state)."""
-    if error is None:
-        return "idle", True, None
-    if isinstance(error, Exception):
-        text = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
-        return "failed", False, text.encode("utf-8", "backslashreplace").decode()
-    return "stale", False, type(error).__name__

@@ -38,12 +38,12 @@ from lastgood.backends.files_store import ATTEMPTS, FileStore
 from lastgood.backends.files_tables import FileTables
 from lastgood.backends.files_writes import FileWriter, changes
 from lastgood.commits import Found, Intent, Scope, Writes, decided
-from lastgood.driver import Turnstile
 from lastgood.errors import LastgoodError
 from lastgood.item_rules import belongs
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
 from lastgood.rows import ItemRow
+from lastgood.serial import Turnstile
 
 T = TypeVar("T")
 

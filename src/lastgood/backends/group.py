@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 
 from lastgood.commits import Accompanied, Intent, Writes
-from lastgood.driver import Turnstile, Wait
+from lastgood.driver import Wait
 from lastgood.errors import StorageError
+from lastgood.serial import Turnstile
 
 BATCH = 256
 """At most so many operations share a transaction: one bad disk block must not hurt thousands."""
@@ -34,15 +35,18 @@ class Ticket(Wait):
         self._writes: Writes | None = None
         self._error: BaseException | None = None
 
+    def __await__(self) -> Generator[Wait, None, None]:
+        try:
+            yield self
+        except BaseException:  # whoever drives it was interrupted, here or in `settle`
+            self._group.withdraw(self)
+            raise
+
     def settle(self) -> None:
         if self.done:
             return  # with the batch of another
-        try:
-            self._group.give_way(self)
-            self._group.mutex.run(self._until_done)
-        except BaseException:
-            self._group.withdraw(self)
-            raise
+        self._group.give_way(self)
+        self._group.mutex.run(self._until_done)
 
     def _until_done(self) -> None:
         while not self.done:

@@ -30,10 +30,10 @@ from lastgood.backends.memory_shelves import Shelves
 from lastgood.backends.memory_tables import MemoryTables
 from lastgood.backends.memory_writes import MemoryWriter
 from lastgood.commits import Found, Intent, Scope, Writes, decided
-from lastgood.driver import Turnstile
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
 from lastgood.rows import ItemRow
+from lastgood.serial import Turnstile
 
 
 class MemoryBackend(Backend, forking.Forkable):

@@ -19,8 +19,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from lastgood.backends.postgres_address import parsed, shown
 from lastgood.backends.postgres_pools import OwnPools, Pools
-from lastgood.driver import Turnstile
 from lastgood.errors import BackendConnectionError
+from lastgood.serial import Turnstile
 
 C = TypeVar("C", Connection[Any], AsyncConnection[Any])
 _OTHER = (

@@ -152,8 +152,8 @@ class Connections:
         self._synchronous = "NORMAL" if relaxed else "FULL"
         self._idle: list[Reader] = []
         self._writer: Any = None
-        self._gate = threading.Lock()
-        self._reading: set[int] = set()
+        self._gate = threading.RLock()  # a signal handler may read while a read is under way
+        self._reading: list[int] = []
         self._era = 0
         self._frozen = False
         self._file: tuple[int, int] | None = None
@@ -193,7 +193,7 @@ class Connections:
         try:
             self._enter(me)
             with self._gate:
-                reader, era = (self._idle.pop() if self._idle else None), self._era
+                era, reader = self._era, self._idle_one()
             if reader is None:
                 connection = self._open()
                 reader = Reader(connection, Lines(connection), self._identity())
@@ -202,7 +202,8 @@ class Connections:
             return work(reader)
         finally:
             with self._gate:
-                self._reading.discard(me)
+                with suppress(ValueError):  # it was interrupted, or is in a child by now
+                    self._reading.remove(me)
                 if reader is not None:
                     self._put_back(reader, era)
 
@@ -211,9 +212,15 @@ class Connections:
         while True:
             with self._gate:
                 if not self._frozen:
-                    self._reading.add(me)
+                    self._reading.append(me)
                     return
             time.sleep(MOMENT)
+
+    def _idle_one(self) -> Reader | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def _put_back(self, reader: Reader, era: int) -> None:
         """Keep a reader for the next one, unless it was interrupted or everything was closed."""
@@ -278,7 +285,7 @@ class Connections:
         """Before a fork: let readers finish, then close everything."""
         with self._gate:
             self._frozen = True
-        while self._reading - {threading.get_ident()}:
+        while set(self._reading) - {threading.get_ident()}:
             time.sleep(MOMENT)
         self.close()
 
@@ -288,4 +295,4 @@ class Connections:
 
     def thaw_in_child(self) -> None:
         """After a fork, in the child: the other threads are gone, and with them their locks."""
-        self._gate, self._reading, self._frozen = threading.Lock(), set(), False
+        self._gate, self._reading, self._frozen = threading.RLock(), [], False

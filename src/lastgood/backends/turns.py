@@ -12,7 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
-from lastgood.driver import Operation, again_in_one_thread, is_blocking
+from lastgood.driver import Operation, is_blocking
+from lastgood.serial import again_in_one_thread
 
 T = TypeVar("T")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import Any
 
 import pytest
@@ -77,3 +79,35 @@ async def appending_where_no_list_is(store: Store, row: tuple[str, type[Exceptio
     async with client.run("empty") as run:
         with pytest.raises(KeyError):
             await run.append("m", 1)
+
+
+async def _again_if_cancelled(run: Any, path: str, item: object, edit: object = None) -> None:
+    task = asyncio.ensure_future(run.append(path, item))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    if edit is not None:
+        run.state[path].append(edit)
+    if task.cancelled():
+        await run.append(path, item)
+
+
+@case("S27")
+async def editing_the_list_of_an_append(store: Store) -> None:
+    """What the caller puts into the list meanwhile neither hides the items nor doubles them."""
+    client = store.client()
+    async with client.run("s", initial={"log": [], "last": deque([1, 2, 3], maxlen=3)}) as run:
+        under_way = asyncio.ensure_future(run.append("log", "a"))
+        await asyncio.sleep(0)
+        run.state["log"].append("meanwhile")
+        await under_way
+        await run.save()
+        assert sorted(run.state["log"]) == ["a", "meanwhile"]
+        await _again_if_cancelled(run, "log", "b", edit="a note of it")
+        await run.save()
+        assert sorted(run.state["log"]) == ["a", "a note of it", "b", "meanwhile"]
+        await _again_if_cancelled(run, "last", 4)
+        await run.save()
+        found = await store.client().restore("s@")
+        assert found.state == run.state
+        assert found.state["last"] == deque([2, 3, 4], maxlen=3)

@@ -252,3 +252,27 @@ async def a_lane_moved_under_a_run_on_a_branch(store: Store, move: Move) -> None
     latest = await two.latest(agent_id="agent", session_id="s")
     assert latest is not None
     assert latest.checkpoint_id == moved
+
+
+@case("S22")
+async def only_who_has_the_head_finishes(store: Store) -> None:
+    """A run that somebody else entered and saved in is theirs to finish, to leave and to resume."""
+    one, two = store.client(), store.client()
+    first = one.run("s", initial={"n": 0})
+    await first.__aenter__()
+
+    async def failing() -> None:
+        async with two.run("s") as second:
+            await second.save({"n": 1})
+            with pytest.raises(StaleWriterError):
+                await first.finish({"answer": "of n = 0"})
+            assert await status(one, "s") == "running"
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        await failing()
+    assert await status(one, "s") == "failed"
+    async with two.run("s") as third:
+        assert (third.resumed, third.state) == (True, {"n": 1})
+        await third.finish()
+    assert await status(one, "s") == "done"

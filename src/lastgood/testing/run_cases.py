@@ -184,6 +184,25 @@ async def initial_is_for_empty_lanes_only(store: Store) -> None:
 
 
 @case()
+async def a_run_that_ended_before_its_first_step(store: Store) -> None:
+    """It is resumed, and the lane is as empty as it was."""
+    client = store.client()
+
+    async def early(attempt: int) -> None:
+        async with client.run("s") as run:
+            assert (run.is_new, run.attempt, run.state) == (True, attempt, None)
+            raise OSError("early")
+
+    for attempt in (1, 2):
+        with pytest.raises(OSError, match="early"):
+            await early(attempt)
+    async with client.run("s", initial={"n": 0}) as run:
+        assert (run.is_new, run.resumed, run.state) == (True, True, {"n": 0})
+    async with client.run("s") as run:
+        assert not run.is_new
+
+
+@case()
 async def expectations(store: Store) -> None:
     """expect="new" refuses what is there, expect="existing" what is not; nothing is made."""
     client = store.client()
