@@ -24,6 +24,7 @@ from lastgood.codec import (
     map_header,
     name_places,
 )
+from lastgood.errors import CheckpointIntegrityError
 from lastgood.splitting import Addition, Path, appended, split
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
@@ -61,19 +62,32 @@ def build(codec: Codec, node: Node, making: Making = ANEW) -> object:
 
 
 def _sequence(codec: Codec, node: Sequence, making: Making) -> object:
-    children = iter([build(codec, child, making) for child in node.nested])
     if node.family is Family.ARRAY:
         found = making.elements(codec, node)
         if node.nested:
-            found = [next(children) if type(e) is Nested else e for e in found]
+            found = _with_nested(codec, node, found, making)
         return codec.join(node.kind, node.extra, found)
     body = pages.joined(node.chunks)
     if node.family in (Family.TEXT, Family.RAW):
         return codec.join(node.kind, node.extra, body)
     pairs = _pairs(codec, node, body)
     if node.nested:
-        pairs = [(k, next(children) if type(v) is Nested else v) for k, v in pairs]
+        values = _with_nested(codec, node, [value for _, value in pairs], making)
+        pairs = [(key, value) for (key, _), value in zip(pairs, values, strict=True)]
     return codec.join(node.kind, node.extra, pairs)
+
+
+def _with_nested(
+    codec: Codec, node: Sequence, values: list[object], making: Making
+) -> list[object]:
+    """Values with those that are nodes in the places of their tokens."""
+    named = [value.digest for value in values if isinstance(value, Nested)]
+    if named != [child.hash for child in node.nested]:
+        raise CheckpointIntegrityError(
+            "the large elements of a list or dict are not those that it names."
+        )
+    children = iter([build(codec, child, making) for child in node.nested])
+    return [next(children) if isinstance(value, Nested) else value for value in values]
 
 
 def _spelled(node: Node, pieces: list[bytes]) -> bool:

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from lastgood import pages
+from lastgood.codec import nested_token
 from lastgood.manifest import Slot, Stored
 from lastgood.pages import Chunk, Cut
 from lastgood.tree import Extent, Fields, Leaf, Node, Sequence, moved
@@ -67,7 +68,21 @@ def _filled(node: Node, plan: Iterator[Rest], ranges: Iterator[list[bytes]]) -> 
     read = [_chunk(next(ranges), running) for _ in rest]
     chunks = reduce(_grown, read, base.chunks) if base else tuple(read)
     nested = tuple([_filled(child, plan, ranges) for child in node.nested])
+    if nested and not _are_named(pages.joined(chunks), nested):
+        running = hashlib.sha256()  # no root fits that
     return moved(node, chunks=chunks, running=running, nested=nested)
+
+
+def _are_named(body: bytes, nested: tuple[Node, ...]) -> bool:
+    """Whether nodes are those that a body names: it is the body alone that the root covers."""
+    at = 0
+    for child in nested:
+        token = nested_token(child.hash)
+        found = body.find(token, at)
+        if found < 0:
+            return False
+        at = found + len(token)
+    return True
 
 
 def _grown(chunks: tuple[Chunk, ...], chunk: Chunk) -> tuple[Chunk, ...]:

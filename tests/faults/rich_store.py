@@ -87,6 +87,7 @@ def _chat(client: BlockingClient, ids: list[str]) -> None:
     try:
         with client.run("chat") as run:
             ids.append(run.save({**run.state, "picture": bytes(range(256)) * 300}))
+            ids.append(run.append("messages", {"picture": bytes(range(255)) * 300}))
             raise RuntimeError("the tool broke")
     except RuntimeError:
         pass

@@ -13,14 +13,22 @@ from lastgood.testing.lists import names
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, headers, thread_info
 
+TEXT = "x" * 70_000
+OF_PAGES: dict[str, dict[str, Any]] = {
+    "a list": LARGE,
+    "a text": {"text": TEXT},
+    "a large element of a list": {"messages": [{"role": "user", "content": TEXT}, "small"]},
+    "a large value among many": {"files": {"big": TEXT, **{f"{n}.py": n for n in range(100)}}},
+}
 
-@case("S20")
-async def one_damaged_part(store: Store) -> None:
+
+@case("S20", each=OF_PAGES)
+async def one_damaged_part(store: Store, state: dict[str, Any]) -> None:
     """Hurts the checkpoints that need it, by name; nobody else."""
     client = store.client()
-    hurt = await save(client, "hurt", LARGE)
+    hurt = await save(client, "hurt", state)
     later = await save(client, "hurt", {"small": 1})
-    whole = await save(client, "whole", LARGE)
+    whole = await save(client, "whole", state)
     await store.close()
     store.harness.flip_part("hurt")
     client = store.client()
@@ -29,7 +37,8 @@ async def one_damaged_part(store: Store) -> None:
     with pytest.raises(CheckpointIntegrityError):
         await client.restore(hurt, verify=False)
     assert (await client.restore(later)).state == {"small": 1}
-    assert (await client.restore(whole)).state == LARGE
+    assert (await client.restore(whole)).state == state
+    assert not (await client.verify(data=True)).clean
     assert len(await client.threads()) == 2
     assert [h.checkpoint_id for h in await client.log("hurt")] == [later, hurt]
     with pytest.raises(CheckpointIntegrityError, match=hurt):
