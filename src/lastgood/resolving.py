@@ -12,7 +12,11 @@ from lastgood import refs
 from lastgood.backend import Located, Outline
 from lastgood.commits import Scope
 from lastgood.core import Core
-from lastgood.errors import CheckpointExpiredError, CheckpointNotFoundError
+from lastgood.errors import (
+    CheckpointExpiredError,
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+)
 from lastgood.refs import Address
 from lastgood.thread_rules import ago
 
@@ -65,10 +69,22 @@ def _live(found: Located, ref: str) -> Located:
 
 
 async def ancestors(core: Core, id: bytes) -> AsyncIterator[Located]:
-    """A checkpoint and all that it follows, expired ones too; few at first, then more at a time."""
+    """A checkpoint and all that it follows, expired ones too; few at first, then more at a time.
+
+    Damage is raised where it stands, behind all that comes before it: what was read ahead may not
+    be needed.
+    """
     stride = FIRST
     while True:
-        found = await core.backend.lineage(core.tenant, id, stride)
+        try:
+            found = await core.backend.lineage(core.tenant, id, stride)
+        except CheckpointIntegrityError:
+            if stride > 2:
+                stride //= 2
+                continue
+            for located in await core.backend.lineage(core.tenant, id, 1):
+                yield located
+            raise
         for located in found[: stride - 1]:
             yield located
         if len(found) < stride:
@@ -89,7 +105,7 @@ async def _select(core: Core, address: Address, meant: str | None) -> Located | 
         return None
     branch = str(value) if selector == "branch" else None
     tip = await core.tip(thread, agent, branch)
-    if tip is None or selector in ("head", "branch"):
+    if tip is None or selector in ("head", "branch") or (selector, value) == ("back", 0):
         return tip
     assert isinstance(value, int)
     return await _on_the_line(core, tip, selector, value)

@@ -253,8 +253,10 @@ class Views(Tables):
         row: CheckpointRow | None = start.row
         names = _Names(self, self.owner(start.row))
         nearby = self.nearby(start.row, limit) if limit > 1 else {}
-        while row is not None and len(found) < limit:
+        while row is not None:
             found.append(names.located(row))
+            if len(found) == limit:
+                break
             columns = nearby.get(row.before)
             row = self.followed(row) if columns is None else self.verified(CheckpointRow, columns)
         return found
