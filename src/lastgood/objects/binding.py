@@ -21,6 +21,7 @@ from lastgood.objects.fields import (
     check_room,
     overrides,
     present,
+    scope,
     skipped_by,
     version_of,
     write,
@@ -230,7 +231,7 @@ class _Binder:
         skipped = skipped_by(value)
         if self.strict is False:
             held = attributes(value)
-            fields = {name: held[name] for name in present(value) if name in held} | fields
+            fields = {name: held[name] for name in scope(value) if name in held} | fields
         write(value, {name: item for name, item in fields.items() if name not in skipped})
 
 

@@ -236,18 +236,32 @@ def check_room(value: Stateful, fields: State) -> None:
 
 
 def write(value: Stateful, fields: State) -> None:
-    """Make the fields of an object exactly these; what is no field stays as it is."""
-    for name in present(value) - fields.keys():
+    """Make the fields of an object exactly these; what is no field stays as it is.
+
+    What its class sets itself comes last, as a setter may look at the other fields.
+    """
+    held, slots = attributes(value), layout_of(type(value)).slots
+    for name in held.keys() & set(scope(value)) - fields.keys():
         _remove(value, name)
+    by_class = {
+        name: item
+        for name, item in fields.items()
+        if name not in held and name not in slots and _is_descriptor(value, name)
+    }
+    _put(value, {name: item for name, item in fields.items() if name not in by_class})
+    for name, item in by_class.items():
+        setattr(value, name, item)
+    if by_class:  # what a setter keeps under its own name was read there, and is written there
+        held = attributes(value)
+        _put(value, {name: item for name, item in by_class.items() if name in held})
+
+
+def _put(value: Stateful, fields: State) -> None:
+    """Set fields where they stand, past the class."""
     layout = layout_of(type(value))
-    plain = {}
-    for name, item in fields.items():
-        if name in layout.slots:
-            layout.slots[name].__set__(value, item)
-        elif _is_descriptor(value, name):
-            setattr(value, name, item)
-        else:
-            plain[name] = item
+    for name in fields.keys() & layout.slots.keys():
+        layout.slots[name].__set__(value, fields[name])
+    plain = {name: item for name, item in fields.items() if name not in layout.slots}
     if layout.is_pydantic:
         plain = _write_pydantic(value, layout, plain)
     if plain:
