@@ -476,6 +476,23 @@ class TestCloning:
         assert cloned.state_dict().keys() == team.state_dict().keys()
 
 
+class Row:
+    """Compared part by part, as arrays are: the answer has no truth."""
+
+    def __init__(self, *parts: int) -> None:
+        self.parts = parts
+
+    def __eq__(self, other: object) -> Any:
+        return Undecided()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Undecided:
+    def __bool__(self) -> bool:
+        raise ValueError("ambiguous")
+
+
 class TestDiff:
     def test_by_field(self) -> None:
         one, two = Agent(), Agent()
@@ -504,6 +521,7 @@ class TestDiff:
             (Member("a"), Member("a"), True),
             (Member("a"), Member("b"), False),
             (object, object, True),
+            (Row(1), Row(1), False),
         ],
     )
     def test_the_same_or_not(self, old: Any, new: Any, same: bool) -> None:

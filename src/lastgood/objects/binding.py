@@ -168,7 +168,9 @@ class _Binder:
         return self.seen[id(value)][1]
 
     def _object(self, state: State, current: object) -> Stateful:
-        value = self._marked(state) or self._in_place(state, current)
+        value = self._marked(state)
+        if value is None:
+            value = self._in_place(state, current)
         if value is None:
             value = blank(class_named(state[CLASS], near=self.pairs[0][1]))
             self.new.add(id(value))
