@@ -25,6 +25,8 @@ _STEP = re.compile(
     re.VERBOSE,
 )
 
+_LEVELS = re.compile(r" \(\d+ levels deep\)$")
+
 
 def render(steps: Iterable[object], root: str = "") -> str:
     """Write `steps` as text, after the word `root` if there is one."""
@@ -59,6 +61,12 @@ def _parsed(text: str) -> Steps:
         steps.append(_parse_step(match))
         at = match.end()
     return tuple(steps)
+
+
+def names(text: str) -> list[str]:
+    """The names in a path that was written for people: its root, and every step that is text."""
+    steps = map(_parse_step, _STEP.finditer(_LEVELS.sub("", text)))
+    return [step for step in steps if isinstance(step, str)]
 
 
 def _render_step(step: object) -> str:

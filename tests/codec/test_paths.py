@@ -63,3 +63,9 @@ def test_other_keys_are_shown_by_their_repr():
 def test_a_long_path_is_shortened_in_the_middle():
     text = paths.shortened(tuple(range(100)), "state")
     assert text == "state[0][1][2][3][4][5] ... [94][95][96][97][98][99] (100 levels deep)"
+
+
+def test_the_names_in_a_path_that_people_read():
+    assert paths.names('state.items[3]["a.b"][(1, 2)].run') == ["state", "items", "a.b", "run"]
+    long = paths.shortened(("first", *range(100), "last"), "state")
+    assert paths.names(long) == ["state", "first", "last"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, NamedTuple
 
 import pytest
 
-from lastgood import Checkpointable, CheckpointManager
+from lastgood import BlockingClient, Checkpointable, CheckpointManager
+
+
+class Failed(Exception):
+    pass
 
 
 class Agent(Checkpointable):
@@ -35,8 +40,73 @@ class Undecided(Empty):
 def test_the_truth_of_an_inner_object_does_not_matter(make: type[Empty]) -> None:
     inner = make()
     agent, client = Agent([inner]), inner._client
-    with pytest.raises(KeyError), CheckpointManager().rollback_context("k", agent):  # noqa: PT012
+    with pytest.raises(Failed), CheckpointManager().rollback_context("k", agent):  # noqa: PT012
         agent.inner, agent.count = None, 2
-        raise KeyError
+        raise Failed
     assert agent.inner[0] is inner
     assert (inner._client, agent.count) == (client, 1)
+
+
+class Pair(NamedTuple):
+    """Cannot be without one of its parts."""
+
+    left: Any
+    right: Any
+
+
+class Busy(Checkpointable):
+    def __init__(self, inner: Any = None) -> None:
+        self.inner = inner
+        self.count = 1
+        self.lock = threading.Lock()
+        self.pair = Pair(1, threading.Lock())
+
+
+class Asking(Busy):
+    """Takes its state itself, with our help."""
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        super().load_state_dict(state, strict=strict)
+
+
+class TestWhatWasLeftOut:
+    @pytest.fixture
+    def manager(self) -> CheckpointManager:
+        return CheckpointManager(BlockingClient.memory(on_unserializable="drop"))
+
+    def agents(self) -> list[Busy]:
+        inner = Busy()
+        odd = Busy({("a", "key"): inner})
+        return [Busy([odd, inner]), odd, inner, Asking(inner), Asking()]
+
+    @pytest.mark.parametrize("at", range(5))
+    def test_a_rollback_leaves_it_alone(self, manager: CheckpointManager, at: int) -> None:
+        agents = self.agents()
+        locks = [(agent.lock, agent.pair) for agent in agents]
+        with pytest.raises(Failed), manager.rollback_context("k", agents[at]):  # noqa: PT012
+            for agent in agents:
+                agent.count, agent.added = 2, "since"
+            raise Failed
+        assert agents[at].count == 1
+        assert not hasattr(agents[at], "added")
+        assert [(agent.lock, agent.pair) for agent in agents] == locks
+
+    @pytest.mark.parametrize("strict", [None, True, False])
+    def test_a_load_leaves_what_the_object_has(
+        self, manager: CheckpointManager, strict: bool | None
+    ) -> None:
+        manager.save("k", Busy(Busy()))
+        target = Busy(Busy())
+        target.count = target.inner.count = 5
+        locks = [target.lock, target.inner.lock]
+        manager.load("k", target, strict=strict)
+        assert [target.lock, target.inner.lock] == locks
+        assert (target.count, target.inner.count) == (1, 1)
+
+    def test_a_load_makes_nothing_up(self, manager: CheckpointManager) -> None:
+        manager.save("k", Busy(Busy()))
+        target = Busy()
+        del target.lock
+        manager.load("k", target)
+        assert not hasattr(target, "lock")
+        assert vars(target.inner).keys() == {"inner", "count"}

@@ -3,7 +3,7 @@
 Owns which object a state goes into: the one that was given for it, the one in the same place of
 the target, or else a blank one of its class, which must derive from `Checkpointable` and be
 imported already. Must not know stores. Invariant: a load that fails changes nothing, and one that
-succeeds leaves each object with exactly the fields of its state.
+succeeds leaves each object with exactly the fields of its state, and those that it could not keep.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lastgood.objects.fields import (
     version_of,
     write,
 )
+from lastgood.objects.leaving import left
 from lastgood.objects.marking import meant
 from lastgood.objects.reshaping import refilled
 from lastgood.objects.states import (
@@ -201,6 +202,7 @@ class _Binder:
         check_room(value, fields)
         if self.strict is True and id(value) not in self.new:
             missing, unknown = present(value) - fields.keys(), fields.keys() - present(value)
+            missing -= left()
             if missing or unknown:
                 raise _unlike(type(value).__name__, missing, unknown)
 
@@ -229,12 +231,17 @@ class _Binder:
         value.load_state_dict(state, **how)
 
     def _write_one(self, state: State, value: Stateful) -> None:
-        fields = fields_in(state)
+        fields = self._staying(value) | fields_in(state)
         skipped = skipped_by(value)
-        if self.strict is False:
-            held = attributes(value)
-            fields = {name: held[name] for name in scope(value) if name in held} | fields
         write(value, {name: item for name, item in fields.items() if name not in skipped})
+
+    def _staying(self, value: Stateful) -> State:
+        """The fields that an object keeps if the state has none of that name."""
+        if self.strict is not False and not left():
+            return {}
+        held = attributes(value)
+        names = [name for name in scope(value) if self.strict is False or name in left()]
+        return {name: held[name] for name in names if name in held}
 
 
 def _unlike(name: str, missing: set[str], unknown: set[str]) -> SchemaMigrationError:

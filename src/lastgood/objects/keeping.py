@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from lastgood.checkpoints import Checkpoint, pack_mapping
 from lastgood.client import BlockingClient
 from lastgood.errors import (
     CheckpointNotFoundError,
@@ -23,6 +24,7 @@ from lastgood.objects.binding import load
 from lastgood.objects.copying import LEAVE_OUT
 from lastgood.objects.fields import Stateful
 from lastgood.objects.keys import Key, own_key
+from lastgood.objects.leaving import leaving, names_in
 from lastgood.objects.marking import marking, meaning, without_marks
 from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
@@ -35,6 +37,14 @@ Format = Literal["json", "pickle"]
 LANE = "object"
 """The lane of a thread in which objects are kept; those of runs and saves are others."""
 PAGE = 200
+
+
+class Found(NamedTuple):
+    """What is stored in a checkpoint."""
+
+    state: State
+    left: frozenset[str]
+    """The names of what could not be kept."""
 
 
 class Keeper:
@@ -62,30 +72,31 @@ class Keeper:
         with _explained():
             with marking() as objects:
                 saving = self._saving(key, _together(agents))
-            copied = self._copied(saving)
-            return Kept(self.client.save(LANE, **saving), objects, copied)
+            copied, left = self._copied(saving)
+            return Kept(self.client.save(LANE, **saving), objects, copied, left)
 
     async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """The same without blocking the event loop."""
         with _explained():
             with marking() as objects:
                 saving = self._saving(key, _together(agents))
-            copied = self._copied(saving)
-            return Kept(await self.client.aio.save(LANE, **saving), objects, copied)
+            copied, left = self._copied(saving)
+            return Kept(await self.client.aio.save(LANE, **saving), objects, copied, left)
 
-    def _copied(self, saving: dict[str, Any]) -> bytes:
-        """A state as bytes of its own.
+    def _copied(self, saving: dict[str, Any]) -> tuple[bytes, frozenset[str]]:
+        """A state as bytes of its own, and what is not in them.
 
         What went wrong in a block may be that the store is out of reach: rolling it back must not
         need the store.
         """
-        return self.client._core.codec.pack(saving["execution_state"], "state")
+        data, losses = pack_mapping(self.client._core.codec, saving["execution_state"], "state")
+        return data, names_in(losses)
 
     def bring_back(self, agents: Sequence[Stateful], kept: Kept) -> None:
         """Give objects the state that `keep` found."""
         stored: Any = self.client._core.codec.unpack(kept.state)
         state = graph_of(unpickled(stored, self._key) if PICKLE in stored else stored)
-        with meaning(kept.objects):
+        with meaning(kept.objects), leaving(kept.left):
             load(state.get(AGENTS, [state]), agents)
 
     # reading
@@ -110,19 +121,23 @@ class Keeper:
         stored = pickled(state, self._key) if self.fmt == "pickle" else state
         return {"session_id": key, "execution_state": stored}
 
-    def state(self, key: str, checkpoint_id: str | None = None, nth: int | None = None) -> State:
+    def found(self, key: str, checkpoint_id: str | None = None, nth: int | None = None) -> Found:
         """A stored state as a graph of plain values; each call gives one of its own."""
-        state = self._stored(key, checkpoint_id, nth)
+        stored = self._stored(key, checkpoint_id, nth)
+        graph = graph_of(self._read(key, stored.execution_state))
+        return Found(without_marks(graph), names_in(stored.losses))
+
+    def _read(self, key: str, state: State) -> State:
         if PICKLE not in state:
-            return without_marks(graph_of(state))
+            return state
         if self.fmt != "pickle":
             raise IncompatibleCheckpointError(
                 f'the key {key!r} was saved with fmt="pickle", which runs code when it is read.',
                 hint='If you trust it, open it with CheckpointManager(..., fmt="pickle").',
             )
-        return without_marks(graph_of(unpickled(state, self._key)))
+        return unpickled(state, self._key)
 
-    def _stored(self, key: str, checkpoint_id: str | None, nth: int | None) -> State:
+    def _stored(self, key: str, checkpoint_id: str | None, nth: int | None) -> Checkpoint:
         check_name(key, "key")
         if checkpoint_id is not None and nth is not None:
             raise TypeError("give checkpoint_id= or nth=, not both.")
@@ -137,8 +152,7 @@ class Keeper:
                 f"checkpoint {checkpoint_id} belongs to {found.session_id!r}, not to the key "
                 f"{key!r}."
             )
-        state: State = found.execution_state
-        return state
+        return found
 
     def _not_found(
         self, key: str, checkpoint_id: str | None, back: int, error: CheckpointNotFoundError

@@ -20,6 +20,7 @@ from lastgood.objects.checkpointable import Checkpointable
 from lastgood.objects.differences import Differences, differences
 from lastgood.objects.keeping import Format, Keeper
 from lastgood.objects.keys import given_key
+from lastgood.objects.leaving import leaving
 from lastgood.objects.rollback import Rollback
 from lastgood.objects.states import AGENTS, State
 
@@ -100,8 +101,9 @@ class CheckpointManager:
         none, and SchemaMigrationError if it does not fit; whatever is raised, the object is as it
         was.
         """
-        state = self._keeper.state(key, checkpoint_id, nth)
-        load([_of_one(key, state)], [_checked(agent)], strict=strict)
+        found = self._keeper.found(key, checkpoint_id, nth)
+        with leaving(found.left):
+            load([_of_one(key, found.state)], [_checked(agent)], strict=strict)
         return agent
 
     def list_keys(self) -> list[str]:
@@ -133,10 +135,10 @@ class CheckpointManager:
             raise TypeError("diff(key, ...) needs agent= or checkpoint_id_a=.")
         if agent is not None and checkpoint_id_b is not None:
             raise TypeError("diff(key, agent=) compares with one checkpoint: checkpoint_id_a=.")
-        old = _of_one(key, self._keeper.state(key, checkpoint_id_a))
+        old = _of_one(key, self._keeper.found(key, checkpoint_id_a).state)
         if agent is not None:
             return differences(migrated(old, _checked(agent)), agent.state_dict())
-        return differences(old, _of_one(key, self._keeper.state(key, checkpoint_id_b)))
+        return differences(old, _of_one(key, self._keeper.found(key, checkpoint_id_b).state))
 
     def rollback_context(self, key: str, *agents: Checkpointable) -> Rollback:
         """Save now, and give the objects this state back if the block raises; it goes on raising.

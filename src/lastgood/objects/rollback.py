@@ -19,6 +19,8 @@ class Kept(NamedTuple):
     objects: Sequence[Stateful]
     state: bytes
     """The same state, at hand whatever becomes of the store."""
+    left: frozenset[str]
+    """The names of what could not be kept."""
 
 
 class Keeps(Protocol):
