@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import logging
 import math
+import queue
+import random
 import threading
-from collections import Counter, defaultdict, deque
+from abc import ABC
+from collections import Counter, OrderedDict, UserDict, defaultdict, deque
+from contextlib import ContextDecorator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from types import SimpleNamespace, new_class
+from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 import msgspec
@@ -22,6 +31,7 @@ from lastgood import (
     SerializationError,
     register_migration,
 )
+from lastgood.objects.fields import captured
 
 
 class Agent(Checkpointable):
@@ -543,6 +553,26 @@ class Versioned(Checkpointable):
         return "1.10"
 
 
+T = TypeVar("T")
+
+
+class Talks(Protocol):
+    def talk(self) -> str: ...
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+
+class Wrapped:
+    """Something else stands where its slot was."""
+
+    __slots__ = ("a",)
+
+
+Wrapped.a = property(lambda _: 1)  # type: ignore[method-assign, assignment]
+
+
 class TestMistakes:
     """What is easily written wrong is told in words of this door."""
 
@@ -560,12 +590,30 @@ class TestMistakes:
         with pytest.raises(TypeError, match=told):
             type("Hooked", (Agent,), hook)().state_dict()
 
-    @pytest.mark.parametrize("base", [dict, list, set, Exception, int])
+    @pytest.mark.parametrize(
+        "base",
+        [
+            *(dict, OrderedDict, list, set, deque, str, int, float, Exception, OSError),
+            *(random.Random, io.StringIO, io.BytesIO, Decimal),
+        ],
+    )
     def test_a_class_with_contents_that_are_no_attributes(self, base: Any) -> None:
         held = type("Held", (Checkpointable, base), {})()
         for act in (Team(held).state_dict, Team(held).clone, lambda: through_a_store(held, held)):
             with pytest.raises(TypeError, match=r"Held is also a \w+, whose contents .* be lost"):
                 act()
+
+    @pytest.mark.parametrize(
+        "base",
+        [
+            *(ABC, Talks, Generic[T], threading.Thread, queue.Queue, UserDict, SimpleNamespace),
+            *(io.RawIOBase, asyncio.Event, logging.Handler, ContextDecorator, Slotted, Wrapped),
+        ],
+    )
+    def test_a_base_whose_contents_are_attributes(self, base: Any) -> None:
+        held = new_class("Held", (Checkpointable, base))()
+        held.mine = 7
+        assert captured(held)["mine"] == 7
 
     def test_a_class_may_keep_such_contents_itself(self) -> None:
         class Memory(Checkpointable, dict):  # type: ignore[type-arg]

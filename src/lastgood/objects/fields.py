@@ -10,24 +10,17 @@ from __future__ import annotations
 import copy
 import difflib
 import inspect
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from types import MemberDescriptorType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lastgood.codec import blank_record, cached_names, slots_of
+from lastgood.codec import blank_record
 from lastgood.errors import SchemaMigrationError
+from lastgood.objects.layouts import EXTRA, Layout, layout_of
 from lastgood.objects.states import CLASS, VERSION, State, is_word
 
 F = TypeVar("F", bound=Callable[..., object])
-_EXTRA = "__pydantic_extra__"
 _FIELDS_SET = "__pydantic_fields_set__"
 _PRIVATE = "__pydantic_private__"
-_WITH_CONTENTS = (
-    *(dict, list, set, frozenset, tuple, deque, BaseException),
-    *(str, bytes, bytearray, int, float, complex),
-)
 _OUR_METHODS: set[Callable[..., object]] = set()
 
 
@@ -54,27 +47,6 @@ class Stateful:
         def load_state_dict(
             self, state: Mapping[str, Any], *, strict: bool | None = None
         ) -> None: ...
-
-
-class Layout(NamedTuple):
-    """Where the objects of a class keep their attributes."""
-
-    slots: Mapping[str, MemberDescriptorType]
-    cached: frozenset[str]
-    has_dict: bool
-    is_pydantic: bool
-    built_in: Any
-    """The base that makes its objects: `object`, or one whose contents are no attributes."""
-
-
-def _layout(cls: type) -> Layout:
-    slots = dict(slots_of(cls))
-    built_in = next((base for base in _WITH_CONTENTS if issubclass(cls, base)), object)
-    return Layout(slots, cached_names(cls), cls.__dictoffset__ != 0, _EXTRA in slots, built_in)
-
-
-layout_of: Callable[[type], Layout] = cast(Any, lru_cache(maxsize=1024)(_layout))
-"""The layout of a class, which does not change."""
 
 
 def ours(method: F) -> F:
@@ -106,7 +78,7 @@ def attributes(value: object) -> State:
     """Every attribute that is set, private ones too."""
     found = held_by(value)
     if layout_of(type(value)).is_pydantic:
-        found.update(found.get(_EXTRA) or {})
+        found.update(found.get(EXTRA) or {})
     return found
 
 
@@ -276,7 +248,7 @@ def _is_descriptor(value: object, name: str) -> bool:
 def _write_pydantic(value: Any, layout: Layout, fields: State) -> State:
     """Put what the model does not declare among its extra fields; what is loaded counts as set."""
     declared = type(value).__pydantic_fields__
-    extra = layout.slots[_EXTRA].__get__(value)
+    extra = layout.slots[EXTRA].__get__(value)
     layout.slots[_FIELDS_SET].__get__(value).update(fields)
     if extra is None:
         return fields
@@ -305,7 +277,7 @@ def blank(cls: type) -> Any:
     layout = layout_of(cls)
     if layout.is_pydantic:
         allows = made.model_config.get("extra") == "allow"
-        layout.slots[_EXTRA].__set__(made, {} if allows else None)
+        layout.slots[EXTRA].__set__(made, {} if allows else None)
         layout.slots[_FIELDS_SET].__set__(made, set())
         layout.slots[_PRIVATE].__set__(made, _plain_privates(made.__private_attributes__))
     return made
@@ -340,7 +312,7 @@ def _sharing(value: Stateful) -> Any:
     for name, item in held_by(value).items():
         if name == _PRIVATE:
             layout.slots[name].__set__(made, item and dict(item))
-        elif name in layout.slots and name not in fields and name not in (_EXTRA, _FIELDS_SET):
+        elif name in layout.slots and name not in fields and name not in (EXTRA, _FIELDS_SET):
             layout.slots[name].__set__(made, item)
         elif name not in layout.slots and name not in fields:
             made.__dict__[name] = item
@@ -360,7 +332,7 @@ class Backup(NamedTuple):
         layout, held = layout_of(type(value)), attributes(value)
         if not layout.is_pydantic:
             return cls(value, held, None, None)
-        extra = held.get(_EXTRA)
+        extra = held.get(EXTRA)
         return cls(value, held, None if extra is None else dict(extra), set(held[_FIELDS_SET]))
 
     def put_back(self) -> None:
@@ -376,5 +348,5 @@ class Backup(NamedTuple):
             if name in attributes(self.value):
                 layout.slots[name].__delete__(self.value)
         if layout.is_pydantic:
-            layout.slots[_EXTRA].__set__(self.value, self.extra)
+            layout.slots[EXTRA].__set__(self.value, self.extra)
             layout.slots[_FIELDS_SET].__set__(self.value, self.fields_set)

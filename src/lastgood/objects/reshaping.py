@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from lastgood.objects.fields import held_by, layout_of
+from lastgood.objects.fields import held_by
+from lastgood.objects.layouts import layout_of
 from lastgood.objects.walking import MAPPINGS
 
 Change = Callable[[Any, object], Any]
