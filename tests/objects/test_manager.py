@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,16 @@ class TestCosts:
         assert after.size - before.size < 10 * 2_000
 
 
+def wrapped(function: Any) -> Any:
+    """As a decorator for logs may do it: a plain function round any other."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
 class TestDecorating:
     @pytest.mark.parametrize("every", [0, -1, 1.5, True, None])
     def test_every_is_a_number_of_calls(self, every: Any) -> None:
@@ -143,6 +153,42 @@ class TestDecorating:
 
         with pytest.raises(TypeError, match="is a generator"):
             checkpoint(CheckpointManager(), key="k")(generator)
+
+    def test_a_generator_below_a_wrapper_is_refused_when_it_is_called(self) -> None:
+        manager = CheckpointManager()
+
+        @checkpoint(manager, key="k")
+        @wrapped
+        def generator(agent: Agent) -> Any:
+            yield agent
+
+        @checkpoint(manager, key="k")
+        @wrapped
+        async def generates(agent: Agent) -> Any:
+            yield agent
+
+        for call in (generator, generates):
+            with pytest.raises(TypeError, match="is a generator"):
+                call(Agent())
+        assert manager.list_keys() == []
+
+    def test_a_coroutine_below_a_wrapper_is_saved_when_it_is_done(self) -> None:
+        manager, agent = CheckpointManager(), Agent()
+
+        @checkpoint(manager, key="k", every=2, on_exception=True)
+        @wrapped
+        async def step(agent: Agent, *, fail: bool = False) -> int:
+            await asyncio.sleep(0)
+            agent.count += 1
+            if fail:
+                raise ConnectionError
+            return agent.count
+
+        assert [asyncio.run(step(agent)) for _ in range(4)] == [1, 2, 3, 4]
+        assert [manager.load("k", Agent(), nth=nth).count for nth in range(2)] == [4, 2]
+        with pytest.raises(ConnectionError):
+            asyncio.run(step(agent, fail=True))
+        assert manager.load("k", Agent()).count == 5
 
     @pytest.mark.parametrize(
         ("wrong", "told"),

@@ -1,14 +1,14 @@
 """`@checkpoint`: an object is saved after every so many calls of a function that works on it.
 
 Owns the counting and which argument is meant. Must not know how a save is done. Invariant: the
-function's result and its exceptions reach the caller unchanged.
+function's result, awaited or not, and its exceptions reach the caller unchanged.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from itertools import count
 from typing import Any, TypeVar
@@ -29,7 +29,8 @@ def checkpoint(
 ) -> Callable[[F], F]:
     """Save the first Checkpointable among the arguments after every `every`-th call.
 
-    For functions, methods and coroutine functions. `key` may be a function of the arguments; calls
+    For functions, methods and coroutine functions; what a call returns is awaited before the save
+    if it can be. `key` may be a function of the arguments; calls
     are counted for each key, and only those that return. With `on_exception` the object is also
     saved, as it is then, whenever the call raises; that a save failed is then a note on the
     exception, which goes on.
@@ -54,10 +55,14 @@ def _check(function: object) -> None:
     if not callable(function) or not hasattr(function, "__qualname__"):
         raise TypeError(f"@checkpoint is for functions, not for a {kind}. Put it on one with def.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(
-            f"{function.__qualname__} is a generator: its call returns before its work is "
-            "done. Call manager.save() inside it."
-        )
+        raise _unfinished(function.__qualname__)
+
+
+def _unfinished(name: str) -> TypeError:
+    return TypeError(
+        f"{name} is a generator: its call returns before its work is done. Call manager.save() "
+        "inside it."
+    )
 
 
 class _Plan:
@@ -82,6 +87,10 @@ class _Plan:
             except self.caught as error:
                 self._save_after(error, key, agent)
                 raise
+            if inspect.isawaitable(result):  # a wrapper may hide what it wraps
+                return self._awaited(result, key, agent)
+            if inspect.isgenerator(result) or inspect.isasyncgen(result):
+                raise _unfinished(function.__qualname__)
             if self._is_due(key):
                 self.manager.save(key, agent)
             return result
@@ -89,19 +98,23 @@ class _Plan:
         return call
 
     def coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        called = self.function(function)
+
         @wraps(function)
         async def call(*args: Any, **kwargs: Any) -> Any:
-            key, agent = self._meant(function, args, kwargs)
-            try:
-                result = await function(*args, **kwargs)
-            except self.caught as error:
-                self._save_after(error, key, agent)
-                raise
-            if self._is_due(key):
-                await self.manager._keeper.save_async(key, agent)
-            return result
+            return await called(*args, **kwargs)
 
         return call
+
+    async def _awaited(self, result: Awaitable[Any], key: str, agent: Checkpointable) -> Any:
+        try:
+            found = await result
+        except self.caught as error:
+            self._save_after(error, key, agent)
+            raise
+        if self._is_due(key):
+            await self.manager._keeper.save_async(key, agent)
+        return found
 
     def _save_after(self, error: BaseException, key: str, agent: Checkpointable) -> None:
         """Save at once, as a cancelled task may not get to await anything; the error goes on."""
