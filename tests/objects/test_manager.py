@@ -111,6 +111,17 @@ class TestOpening:
             assert manager.load("k", Agent()).count == 0
         assert len(manager.history("k")) == 1
 
+    def test_an_empty_id_names_nothing(self) -> None:
+        manager = CheckpointManager()
+        manager.save("k", Agent())
+        for ask in (
+            lambda: manager.load("k", Agent(), checkpoint_id=""),
+            lambda: manager.diff("k", checkpoint_id_a=""),
+            lambda: manager.diff("k", agent=Agent(), checkpoint_id_a=""),
+        ):
+            with pytest.raises(ValueError, match="checkpoint_id is empty"):
+                ask()
+
 
 class TestCosts:
     def test_a_save_costs_what_changed(self, tmp_path: Path) -> None:

@@ -142,7 +142,9 @@ class Keeper:
         if checkpoint_id is not None and nth is not None:
             raise TypeError("give checkpoint_id= or nth=, not both.")
         back = _count(nth)
-        ref = checkpoint_id or str(Address(key, LANE, "back", back))
+        ref = str(Address(key, LANE, "back", back))
+        if checkpoint_id is not None:
+            ref = check_name(checkpoint_id, "checkpoint_id")
         try:
             found = self.client.restore(ref)
         except CheckpointNotFoundError as error:
