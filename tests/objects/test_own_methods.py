@@ -166,6 +166,35 @@ def test_half_of_our_words_are_refused() -> None:
         Agent(Half()).state_dict()
 
 
+class Given(Checkpointable):
+    def __init__(self, given: Any = None) -> None:
+        self.given = given
+
+    def state_dict(self) -> Any:
+        return self.given
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        self.given = state
+
+
+@pytest.mark.parametrize("wrap", [lambda agent: agent, Agent], ids=["alone", "inside another"])
+class TestWhatItMayGive:
+    @pytest.mark.parametrize("word", ["__shared__", "__object__", "__pickle__", "__agents__"])
+    def test_words_that_are_stored_are_refused(self, wrap: Any, word: str) -> None:
+        with pytest.raises(TypeError, match=f"gave '{word}', and names that begin with two"):
+            CheckpointManager().save("k", wrap(Given({word: 1, "b": 2})))
+
+    @pytest.mark.parametrize("given", [None, [("a", 1)], "text"], ids=repr)
+    def test_what_is_no_dict_is_refused(self, wrap: Any, given: Any) -> None:
+        with pytest.raises(TypeError, match=r"Given.state_dict\(\) returned .* Return a dict"):
+            CheckpointManager().save("k", wrap(Given(given)))
+
+    def test_other_words_come_back(self, wrap: Any) -> None:
+        given = {"__mine__": 1, "__value__": [2], "b": 3}
+        found = through_a_store(wrap(Given(given)), wrap(Given()))
+        assert getattr(found, "memory", found).given == given
+
+
 def test_a_state_that_it_gives_may_lead_back_to_the_object() -> None:
     holder = Holder()
     holder.inner = Agent([holder])

@@ -11,12 +11,12 @@ import copy
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lastgood.codec import blank_record
 from lastgood.errors import SchemaMigrationError
 from lastgood.objects.layouts import EXTRA, Layout, layout_of
-from lastgood.objects.states import CLASS, VERSION, State, is_word
+from lastgood.objects.states import CLASS, STORED, VERSION, State, is_word
 
 F = TypeVar("F", bound=Callable[..., object])
 _FIELDS_SET = "__pydantic_fields_set__"
@@ -160,16 +160,34 @@ def signed(value: Stateful, fields: State) -> State:
     return {**fields, VERSION: version_of(value), CLASS: type(value).__name__}
 
 
+def own_state(value: Stateful) -> State:
+    """What the `state_dict` of an object's class gives, as it is."""
+    state: object = value.state_dict()
+    if not isinstance(state, Mapping):
+        raise TypeError(
+            f"{type(value).__name__}.state_dict() returned {state!r:.40}. Return a dict."
+        )
+    for word in state.keys() & STORED:
+        raise ours_alone(value, word)
+    return cast(State, state)
+
+
 def given_by(value: Stateful) -> State:
-    """What the `state_dict` of an object's class gives, known for a state of that class."""
-    state, name = dict(value.state_dict()), type(value).__name__
+    """The same as a dict of its own, known for a state of that class."""
+    state = dict(own_state(value))
     words = state.keys() & {VERSION, CLASS}
     if len(words) == 1:
-        raise TypeError(
-            f"{name}.state_dict() gave {words.pop()!r}, and names that begin with two underscores "
-            "are ours. Keep it under another one, or add to what super().state_dict() gives."
-        )
-    return state if words else {**state, VERSION: None, CLASS: name}
+        raise ours_alone(value, words.pop())
+    return state if words else {**state, VERSION: None, CLASS: type(value).__name__}
+
+
+def ours_alone(value: Stateful, word: str) -> TypeError:
+    """What is wrong with a state that a class gives under one of our words."""
+    return TypeError(
+        f"{type(value).__name__}.state_dict() gave {word!r}, and names that begin with two "
+        "underscores are ours. Keep it under another one, or add to what super().state_dict() "
+        "gives."
+    )
 
 
 def _named(value: Stateful, name: str) -> object:

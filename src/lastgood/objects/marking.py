@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from lastgood.objects.fields import Stateful
+from lastgood.objects.fields import Stateful, ours_alone
 from lastgood.objects.states import OBJECT, VALUE, State, is_escaped, is_state
 from lastgood.objects.walking import Level, inside, levels, reserved_in
 
@@ -62,6 +62,8 @@ def mark(state: State, value: Stateful) -> None:
     marks = _MADE.get()
     if marks is not None:
         state[OBJECT] = marks.number(value)
+    elif OBJECT in state:
+        raise ours_alone(value, OBJECT)
 
 
 def meant() -> Sequence[Stateful]:

@@ -27,6 +27,9 @@ AGENTS: Final = "__agents__"
 PICKLE: Final = "__pickle__"
 """In what `fmt="pickle"` stores: the bytes, and how they are signed."""
 
+STORED = frozenset({SHARED, AGENTS, PICKLE})
+"""The words that stand in what is stored, and in no state of an object."""
+
 _ESCAPED = {CLASS, VALUE}
 
 

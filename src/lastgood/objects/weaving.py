@@ -17,7 +17,7 @@ from typing import Any
 
 from lastgood.codec import register
 from lastgood.objects.copying import Copier, of_leaves
-from lastgood.objects.fields import Stateful, overrides
+from lastgood.objects.fields import Stateful, overrides, own_state
 from lastgood.objects.marking import mark
 from lastgood.objects.reshaping import reshaped
 from lastgood.objects.states import AGENTS, SHARED, State, escaped
@@ -70,7 +70,7 @@ def woven(root: Stateful) -> State:
     `state_dict` of the class itself gives is taken as a state, whatever is in it.
     """
     if overrides(root, "state_dict"):
-        state = root.state_dict()
+        state = own_state(root)
         tree = _Weaver(survey([state]), []).tree(root, state)
     else:
         found = survey([root])
