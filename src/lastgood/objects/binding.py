@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.errors import SchemaMigrationError
-from lastgood.migrations import chain
+from lastgood.objects.classes import class_named, classes_named
 from lastgood.objects.fields import (
     Backup,
     Stateful,
@@ -23,17 +23,16 @@ from lastgood.objects.fields import (
     present,
     scope,
     skipped_by,
-    version_of,
     write,
 )
 from lastgood.objects.leaving import left
 from lastgood.objects.marking import meant
+from lastgood.objects.migrating import migrated
 from lastgood.objects.reshaping import refilled
 from lastgood.objects.states import (
     CLASS,
     OBJECT,
     VALUE,
-    VERSION,
     State,
     fields_in,
     is_escaped,
@@ -73,43 +72,6 @@ def load(
         binder.bind(state, root)
     binder.prepare()
     binder.write()
-
-
-def migrated(state: State, value: Stateful) -> State:
-    """The state, brought in place to the version of an object's class."""
-    name, version = state.get(CLASS), state.get(VERSION)
-    current = version_of(value)
-    if not isinstance(name, str) or version is None or version == current:
-        return state
-    if not isinstance(version, str):
-        raise SchemaMigrationError(
-            f"a state of {name} has {version!r:.40} as its {VERSION}, which is no text.",
-            hint=f"This class has {current!r}.",
-        )
-    for hop in chain(name, version, current):
-        made = _migrated_once(name, state, hop.fn)
-        if made is not state:
-            state.clear()
-            state.update(made)
-        state[VERSION] = hop.to_version
-        state.setdefault(CLASS, name)
-    return state
-
-
-def _migrated_once(name: str, state: State, fn: Any) -> State:
-    version = state[VERSION]
-    try:
-        made = fn(state)
-    except Exception as error:
-        raise SchemaMigrationError(
-            f"the migration of {name} from version {version} failed: {error!r}"
-        ) from error
-    if not isinstance(made, dict):
-        raise SchemaMigrationError(
-            f"the migration of {name} from version {version} returned {made!r:.40}.",
-            hint="Return the new state, a dict.",
-        )
-    return made
 
 
 class _Binder:
@@ -183,8 +145,15 @@ class _Binder:
         return meant()[mark] if isinstance(mark, int) and meant() else None
 
     def _in_place(self, state: State, current: object) -> Stateful | None:
-        fits = isinstance(current, Stateful) and type(current).__name__ == state[CLASS]
-        return current if fits and id(current) not in self.taken else None  # type: ignore[return-value]
+        if not isinstance(current, Stateful) or id(current) in self.taken:
+            return None
+        return current if self._fits(state, current) else None
+
+    def _fits(self, state: State, current: Stateful) -> bool:
+        """Whether it is of the class, or may have been when that had another name."""
+        if type(current).__name__ == state[CLASS]:
+            return True
+        return self.strict is False and not classes_named(state[CLASS], current)
 
     def _check_class(self, state: State, value: Stateful) -> None:
         name = state.get(CLASS)
@@ -262,27 +231,3 @@ def _part(current: Any, step: object) -> Any:
     if sort_of(type(current)) is Sort.RECORD and isinstance(step, str):
         return attributes(current).get(step)
     return None
-
-
-def class_named(name: str, near: Stateful) -> type[Stateful]:
-    """The imported class that a stored name means; one beside its owner goes before others."""
-    found = [cls for cls in _descendants(Stateful) if cls.__name__ == name]
-    beside = [cls for cls in found if cls.__module__ == type(near).__module__]
-    newest = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in beside or found}
-    if len(newest) == 1:
-        return newest.popitem()[1]
-    if newest:
-        raise SchemaMigrationError(
-            f"the state holds a {name}, and there are several: {', '.join(sorted(newest))}.",
-            hint="Rename one, or let the target have an object of the right class in its place.",
-        )
-    raise SchemaMigrationError(
-        f"the state holds a {name}, and no class of that name that derives from Checkpointable is "
-        "imported here.",
-        hint="Import it before loading.",
-    )
-
-
-def _descendants(cls: type[Stateful]) -> list[type[Stateful]]:
-    own = cls.__subclasses__()
-    return [*own, *(below for each in own for below in _descendants(each))]

@@ -15,12 +15,13 @@ from lastgood import arguments, registry
 from lastgood.client import BlockingClient, Client
 from lastgood.errors import IncompatibleCheckpointError
 from lastgood.ids import check_name
-from lastgood.objects.binding import load, migrated
+from lastgood.objects.binding import load
 from lastgood.objects.checkpointable import Checkpointable
 from lastgood.objects.differences import Differences, differences
 from lastgood.objects.keeping import Format, Keeper
 from lastgood.objects.keys import given_key
 from lastgood.objects.leaving import leaving
+from lastgood.objects.migrating import migrated_throughout
 from lastgood.objects.rollback import Rollback
 from lastgood.objects.states import AGENTS, State
 
@@ -128,8 +129,8 @@ class CheckpointManager:
     ) -> Differences:
         """What changed, by field: from a checkpoint to an object, or from one to another.
 
-        The checkpoint that is not named is the newest of the key. An older state is migrated
-        before it is compared with an object.
+        The checkpoint that is not named is the newest of the key. An older state, of an inner
+        object too, is migrated before it is compared with an object.
         """
         if agent is None and checkpoint_id_a is None:
             raise TypeError("diff(key, ...) needs agent= or checkpoint_id_a=.")
@@ -137,7 +138,7 @@ class CheckpointManager:
             raise TypeError("diff(key, agent=) compares with one checkpoint: checkpoint_id_a=.")
         old = _of_one(key, self._keeper.found(key, checkpoint_id_a).state)
         if agent is not None:
-            return differences(migrated(old, _checked(agent)), agent.state_dict())
+            return differences(migrated_throughout(old, _checked(agent)), agent.state_dict())
         return differences(old, _of_one(key, self._keeper.found(key, checkpoint_id_b).state))
 
     def rollback_context(self, key: str, *agents: Checkpointable) -> Rollback:

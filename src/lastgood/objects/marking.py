@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from lastgood.objects.fields import Stateful, ours_alone
-from lastgood.objects.states import OBJECT, VALUE, State, is_escaped, is_state
-from lastgood.objects.walking import Level, inside, levels, reserved_in
+from lastgood.objects.states import OBJECT, State, is_state
+from lastgood.objects.walking import inside_graph, levels, reserved_in
 
 
 class _Marks:
@@ -75,14 +74,7 @@ def without_marks(graph: State) -> State:
     """A state that was read, for those who know nothing of the objects that it was of."""
     if OBJECT in graph:  # the outermost state is marked if there is any mark
         del graph[OBJECT]
-        for level in levels([graph], _inside_states):
+        for level in levels([graph], inside_graph):
             for state in filter(is_state, reserved_in(level)):
                 state.pop(OBJECT, None)
     return graph
-
-
-def _inside_states(level: Level) -> list[object]:
-    """What values hold; of a dict that looks like a state and is none, only what is in it."""
-    data: list[Any] = [value[VALUE] for value in level.fresh if is_escaped(value)]
-    held = inside(level._replace(fresh=[v for v in level.fresh if not is_escaped(v)]))
-    return [*held, *(part for value in data for part in value.values())]

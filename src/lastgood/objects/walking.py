@@ -34,7 +34,7 @@ from lastgood.objects.fields import (
     overrides,
     signed,
 )
-from lastgood.objects.states import CLASS, State, is_reserved
+from lastgood.objects.states import CLASS, VALUE, State, is_escaped, is_reserved
 
 ATOMS = frozenset(
     {
@@ -190,6 +190,13 @@ def _holding(containers: list[Any]) -> Iterable[Any]:
 def inside_states(level: Level) -> list[object]:
     """The same, without looking into the dicts that stand for objects."""
     return inside(level._replace(fresh=[v for v in level.fresh if not is_reserved(v)]))
+
+
+def inside_graph(level: Level) -> list[object]:
+    """What the values of a state that was read hold; of an escaped dict, only what is in it."""
+    data: list[Any] = [value[VALUE] for value in level.fresh if is_escaped(value)]
+    held = inside(level._replace(fresh=[v for v in level.fresh if not is_escaped(v)]))
+    return [*held, *(part for value in data for part in value.values())]
 
 
 class Survey(NamedTuple):
