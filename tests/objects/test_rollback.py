@@ -1,10 +1,11 @@
-"""What a rollback leaves alone: objects, whatever their truth, and what could not be kept."""
+"""What a rollback leaves as it was beside the fields that it gives back."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any, NamedTuple
 
+import pydantic
 import pytest
 
 from lastgood import BlockingClient, Checkpointable, CheckpointManager
@@ -110,3 +111,27 @@ class TestWhatWasLeftOut:
         manager.load("k", target)
         assert not hasattr(target, "lock")
         assert vars(target.inner).keys() == {"inner", "count"}
+
+
+class Model(pydantic.BaseModel, Checkpointable):
+    a: int = 1
+    b: int = 2
+    inner: Any = None
+
+
+class TestWhatCountsAsSet:
+    def test_a_rollback_gives_it_back(self) -> None:
+        inner = Model(b=3)
+        agent = Agent([Model(a=5, inner=inner)])
+        with pytest.raises(Failed), CheckpointManager().rollback_context("k", agent):  # noqa: PT012
+            agent.inner[0].b = inner.a = 7
+            raise Failed
+        assert agent.inner[0].model_fields_set == {"a", "inner"}
+        assert inner.model_dump(exclude_unset=True) == {"b": 3}
+
+    def test_a_clone_has_the_same(self) -> None:
+        cloned = Model(a=5, inner=Model(b=3)).clone()
+        assert cloned.model_fields_set == {"a", "inner"}
+        assert cloned.inner.model_dump(exclude_unset=True) == {"b": 3}
+        cloned.b = 7
+        assert cloned.model_fields_set == {"a", "b", "inner"}

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 
 from lastgood.objects.binding import load
 from lastgood.objects.copying import Copier
-from lastgood.objects.fields import Stateful, captured, made_like, overrides, write
+from lastgood.objects.fields import (
+    Stateful,
+    captured,
+    count_as_set,
+    made_like,
+    names_set,
+    overrides,
+    write,
+)
 from lastgood.objects.marking import marking, meaning
 from lastgood.objects.states import State
 from lastgood.objects.walking import Level, inside, levels, objects_in
@@ -30,6 +38,7 @@ def clone(root: Stateful) -> Stateful:
     copier = Copier(copies)
     for key, each in found.plain.items():
         write(copies[key], copier.fields(each, found.fields[key]))
+        count_as_set(copies[key], names_set(each))
     return copies[id(root)]  # type: ignore[no-any-return]
 
 

@@ -274,6 +274,17 @@ def _write_pydantic(value: Any, layout: Layout, fields: State) -> State:
     return {name: item for name, item in fields.items() if name in declared}
 
 
+def names_set(value: Any) -> frozenset[str] | None:
+    """Which fields of a pydantic model count as set; None for other objects."""
+    return frozenset(value.__pydantic_fields_set__) if layout_of(type(value)).is_pydantic else None
+
+
+def count_as_set(value: Any, names: frozenset[str] | None) -> None:
+    """Let exactly these fields count as set, as `names_set` gave them."""
+    if names is not None:
+        layout_of(type(value)).slots[_FIELDS_SET].__set__(value, set(names))
+
+
 def _remove(value: Any, name: str) -> None:
     layout = layout_of(type(value))
     if name in layout.slots:

@@ -22,7 +22,7 @@ from lastgood.ids import check_name
 from lastgood.model import Header
 from lastgood.objects.binding import load
 from lastgood.objects.copying import LEAVE_OUT
-from lastgood.objects.fields import Stateful
+from lastgood.objects.fields import Stateful, count_as_set, names_set
 from lastgood.objects.keys import Key, own_key
 from lastgood.objects.leaving import leaving, names_in
 from lastgood.objects.marking import marking, meaning, without_marks
@@ -70,27 +70,25 @@ class Keeper:
     def keep(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """Save some objects so that the very same ones can be brought back."""
         with _explained():
-            with marking() as objects:
-                saving = self._saving(key, _together(agents))
-            copied, left = self._copied(saving)
-            return Kept(self.client.save(LANE, **saving), objects, copied, left)
+            saving, kept = self._keeping(key, agents)
+            return kept._replace(checkpoint_id=self.client.save(LANE, **saving))
 
     async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """The same without blocking the event loop."""
         with _explained():
-            with marking() as objects:
-                saving = self._saving(key, _together(agents))
-            copied, left = self._copied(saving)
-            return Kept(await self.client.aio.save(LANE, **saving), objects, copied, left)
+            saving, kept = self._keeping(key, agents)
+            return kept._replace(checkpoint_id=await self.client.aio.save(LANE, **saving))
 
-    def _copied(self, saving: dict[str, Any]) -> tuple[bytes, frozenset[str]]:
-        """A state as bytes of its own, and what is not in them.
+    def _keeping(self, key: str, agents: Sequence[Stateful]) -> tuple[dict[str, Any], Kept]:
+        """What is saved, and the same as bytes of its own.
 
         What went wrong in a block may be that the store is out of reach: rolling it back must not
         need the store.
         """
+        with marking() as objects:
+            saving = self._saving(key, _together(agents))
         data, losses = pack_mapping(self.client._core.codec, saving["execution_state"], "state")
-        return data, names_in(losses)
+        return saving, Kept("", objects, data, names_in(losses), list(map(names_set, objects)))
 
     def bring_back(self, agents: Sequence[Stateful], kept: Kept) -> None:
         """Give objects the state that `keep` found."""
@@ -98,6 +96,8 @@ class Keeper:
         state = graph_of(unpickled(stored, self._key) if PICKLE in stored else stored)
         with meaning(kept.objects), leaving(kept.left):
             load(state.get(AGENTS, [state]), agents)
+        for each, names in zip(kept.objects, kept.names_set, strict=True):
+            count_as_set(each, names)
 
     # reading
 

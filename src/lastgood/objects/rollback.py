@@ -21,6 +21,8 @@ class Kept(NamedTuple):
     """The same state, at hand whatever becomes of the store."""
     left: frozenset[str]
     """The names of what could not be kept."""
+    names_set: Sequence[frozenset[str] | None]
+    """Which fields of each of the objects count as set: no state says so."""
 
 
 class Keeps(Protocol):
