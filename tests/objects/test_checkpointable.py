@@ -633,6 +633,19 @@ class TestMistakes:
         with pytest.raises(TypeError, match="a state is a dict"):
             Agent().diff(state)
 
+    def test_a_chain_that_is_too_long_to_be_copied(self) -> None:
+        one, two = Team(), Team()
+        for team in (one, two):
+            last = team
+            for _ in range(2000):
+                last.lead = Team()
+                last = last.lead
+        assert one.diff(two)["changed"] == {}
+        last.lead = 1
+        assert one.diff(two)["changed"].keys() == {"lead"}
+        with pytest.raises(SerializationError, match="nests too deeply to be copied"):
+            Team().load_state_dict(one.state_dict())
+
     def test_a_version_that_is_no_text(self) -> None:
         with pytest.raises(SchemaMigrationError, match="__version__, which is no text"):
             Agent().load_state_dict({"__version__": 1, "__class__": "Agent"})

@@ -20,6 +20,7 @@ from lastgood import (
     Checkpointable,
     CheckpointManager,
     Client,
+    IncompatibleCheckpointError,
     WrongKeyError,
     checkpoint,
 )
@@ -120,6 +121,24 @@ class TestOpening:
             lambda: manager.diff("k", agent=Agent(), checkpoint_id_a=""),
         ):
             with pytest.raises(ValueError, match="checkpoint_id is empty"):
+                ask()
+
+    @pytest.mark.parametrize(
+        "state", [[1], {"__shared__": 5}, {"__agents__": 5}, {"__pickle__": 5}], ids=repr
+    )
+    @pytest.mark.parametrize("options", [{}, {"fmt": "pickle", "key": b"k" * 16}], ids=repr_of)
+    def test_what_others_have_saved_in_the_lane_is_told(
+        self, state: Any, options: dict[str, Any]
+    ) -> None:
+        client = BlockingClient.memory()
+        with client.run("k", agent_id="object", initial=state):
+            pass
+        manager = CheckpointManager(client, **options)
+        for ask in (
+            lambda: manager.load("k", Agent()),
+            lambda: manager.diff("k", agent=Agent()),
+        ):
+            with pytest.raises(IncompatibleCheckpointError, match="no CheckpointManager has saved"):
                 ask()
 
 
@@ -319,6 +338,21 @@ def run(directory: Path, home: str, word: str) -> subprocess.CompletedProcess[st
     )
 
 
+class Gone:
+    """A class that is not found any more when its pickle is read."""
+
+
+def test_a_pickle_of_a_class_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = CheckpointManager(fmt="pickle", key=b"k" * 16)
+    agent, target = Agent(), Agent()
+    agent.memory = [Gone()]
+    manager.save("k", agent)
+    monkeypatch.delitem(globals(), "Gone")
+    with pytest.raises(IncompatibleCheckpointError, match=r"cannot be read here: .*Gone"):
+        manager.load("k", target)
+    assert target.memory == []
+
+
 @pytest.mark.skipif(not POSIX, reason="HOME is the home directory on POSIX")
 class TestTheKeyOfAUser:
     @pytest.fixture(autouse=True)
@@ -355,6 +389,15 @@ class TestTheKeyOfAUser:
         key_path().write_bytes(b"short")
         with pytest.raises(WrongKeyError, match="is not a key"):
             CheckpointManager(fmt="pickle").save("k", Agent())
+
+    def test_without_a_home_it_is_told_how_to_give_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("HOME", str(tmp_path / "file"))
+        with pytest.raises(WrongKeyError, match=r"neither read nor made: .*file.* Pass key="):
+            CheckpointManager(fmt="pickle").save("k", Agent())
+        CheckpointManager(fmt="pickle", key=b"k" * 16).save("k", Agent())
 
     def test_many_that_begin_together_have_one_key(self) -> None:
         secrets: list[bytes] = []

@@ -306,3 +306,23 @@ def test_what_a_rollback_saves_does_not_differ_from_the_object(make: Any) -> Non
     assert manager.diff("k", agent=agent)["changed"] == {}
     found = manager.load("k", make())
     assert found.other[1].keys() == {"__class__", "__version__", "__object__"}
+
+
+class Unaware(Checkpointable):
+    """Its method does not know of strict."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+    def load_state_dict(self, state: Any) -> None:  # type: ignore[override]
+        self.number = state["number"]
+
+
+def test_a_method_that_does_not_know_strict() -> None:
+    manager, target = CheckpointManager(), Agent(Unaware())
+    manager.save("k", Agent(Unaware(7)))
+    for strict in (True, False):
+        with pytest.raises(TypeError, match=rf"does not take strict={strict}.* leave strict out"):
+            manager.load("k", target, strict=strict)
+        assert target.memory.number == 0
+    assert manager.load("k", target).memory.number == 7

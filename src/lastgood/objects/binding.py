@@ -8,6 +8,7 @@ succeeds leaves each object with exactly the fields of its state, and those that
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,6 +97,7 @@ class _Binder:
         """Turn what stands for objects into objects; nothing is written to any of them yet."""
         for state, value in self.pairs:  # grows while it is walked through
             if self._loads_itself(value):
+                self._check_strict(value)
                 continue
             self._check_class(state, value)
             migrated(state, value)
@@ -108,6 +110,19 @@ class _Binder:
 
     def _loads_itself(self, value: Stateful) -> bool:
         return value is not self.own and overrides(value, "load_state_dict")
+
+    def _check_strict(self, value: Stateful) -> None:
+        """Raise if the class's own method does not know what it is to be called with."""
+        if self.strict is None:
+            return
+        try:
+            inspect.signature(value.load_state_dict).bind({}, strict=self.strict)
+        except TypeError as error:
+            raise TypeError(
+                f"{type(value).__name__}.load_state_dict() does not take strict={self.strict}: "
+                f"{error}. Write `def load_state_dict(self, state, *, strict=None)`, or leave "
+                "strict out."
+            ) from None
 
     def value(self, value: Any, current: Any) -> Any:
         """What comes into a place, given what stands there now."""

@@ -9,8 +9,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Self
 
+from lastgood.errors import SerializationError
 from lastgood.objects.binding import load
 from lastgood.objects.cloning import clone
+from lastgood.objects.copying import FLATTEN
 from lastgood.objects.differences import Differences, differences
 from lastgood.objects.fields import Stateful, ours
 from lastgood.objects.states import State
@@ -49,7 +51,7 @@ class Checkpointable(Stateful):
         """
         _check_state(state)
         # Not `dict(state)` first: a state may lead back to itself.
-        copied = copy.deepcopy(state)
+        copied = _copied(state)
         own = copied if type(copied) is dict else dict(copied)
         load([own], [self], strict=strict, own=self)
 
@@ -75,3 +77,12 @@ class Checkpointable(Stateful):
 def _check_state(state: object) -> None:
     if not isinstance(state, Mapping):
         raise TypeError(f"a state is a dict, as state_dict() gives it, not {type(state).__name__}")
+
+
+def _copied(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return copy.deepcopy(state)
+    except RecursionError:
+        raise SerializationError(
+            "the state nests too deeply to be copied.", path="state", hint=FLATTEN
+        ) from None

@@ -19,6 +19,7 @@ from lastgood.objects.walking import leaves_in
 from lastgood.paths import shortened
 
 LEAVE_OUT = "Begin the name of the field with an underscore, or name it in _checkpoint_skip()."
+FLATTEN = "Let the objects be reached by an id, through a dict, instead of through each other."
 
 Memo = dict[int, Any]
 """What became of each value, by its id, as `copy.deepcopy` notes it."""

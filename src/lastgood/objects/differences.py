@@ -16,6 +16,7 @@ from lastgood.objects.walking import MAPPINGS, Sort, sort_of
 
 Differences = dict[str, dict[str, Any]]
 _CODEC = Codec()
+_BESIDE = object()
 
 
 def differences(old: State, new: State) -> Differences:
@@ -32,41 +33,38 @@ def differences(old: State, new: State) -> Differences:
 
 
 def same(old: Any, new: Any) -> bool:
-    """Whether two values are the same, whatever they hold."""
-    return _Comparison().same(old, new)
+    """Whether two values are the same, whatever they hold, and however deep that goes.
 
-
-class _Comparison:
-    """Two values being compared; pairs that are being compared already count as the same."""
-
-    def __init__(self) -> None:
-        self.begun: set[tuple[int, int]] = set()
-
-    def same(self, old: Any, new: Any) -> bool:
-        if old is new:
-            return True
-        if type(old) is not type(new):
+    Pairs that are being compared already count as the same.
+    """
+    begun: set[tuple[int, int]] = set()
+    pairs = [(old, new)]
+    while pairs:
+        left, right = pairs.pop()
+        if left is right or (id(left), id(right)) in begun:
+            continue
+        if type(left) is not type(right):
             return False
-        sort = sort_of(type(old))
-        if sort in (Sort.ATOM, Sort.LEAF):
-            return _same_leaves(old, new)
-        if (id(old), id(new)) in self.begun:
-            return True
-        self.begun.add((id(old), id(new)))
-        left, right = _opened(old), _opened(new)
-        return left.keys() == right.keys() and all(
-            self.same(part, right[step]) for step, part in left.items()
-        )
+        if sort_of(type(left)) in (Sort.ATOM, Sort.LEAF):
+            if not _same_leaves(left, right):
+                return False
+            continue
+        begun.add((id(left), id(right)))
+        parts, others = _opened(left), _opened(right)
+        if parts.keys() != others.keys():
+            return False
+        pairs.extend((part, others[step]) for step, part in parts.items())
+    return True
 
 
 def _opened(value: Any) -> dict[Any, Any]:
     """Step -> part, with what else makes a container what it is."""
     if type(value) in MAPPINGS:
-        return {**value, _Comparison: getattr(value, "default_factory", None)}
+        return {**value, _BESIDE: getattr(value, "default_factory", None)}
     if isinstance(value, tuple | list):
         return dict(enumerate(value))
     if sort_of(type(value)) is Sort.CONTAINER:
-        return {**dict(enumerate(value)), _Comparison: value.maxlen}
+        return {**dict(enumerate(value)), _BESIDE: value.maxlen}
     return held_by(value)
 
 

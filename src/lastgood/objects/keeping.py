@@ -6,7 +6,7 @@ state that is read is a graph of plain values that belongs to nobody else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -21,14 +21,14 @@ from lastgood.errors import (
 from lastgood.ids import check_name
 from lastgood.model import Header
 from lastgood.objects.binding import load
-from lastgood.objects.copying import LEAVE_OUT
+from lastgood.objects.copying import FLATTEN, LEAVE_OUT
 from lastgood.objects.fields import Stateful, count_as_set, names_set
 from lastgood.objects.keys import Key, own_key
 from lastgood.objects.leaving import leaving, names_in
 from lastgood.objects.marking import marking, meaning, without_marks
 from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
-from lastgood.objects.states import AGENTS, PICKLE, State
+from lastgood.objects.states import AGENTS, PICKLE, SHARED, State
 from lastgood.objects.unweaving import graph_of
 from lastgood.objects.weaving import woven, woven_together
 from lastgood.refs import Address
@@ -37,6 +37,7 @@ Format = Literal["json", "pickle"]
 LANE = "object"
 """The lane of a thread in which objects are kept; those of runs and saves are others."""
 PAGE = 200
+_FORMS: Mapping[str, type] = {SHARED: dict, AGENTS: list, PICKLE: dict}
 
 
 class Found(NamedTuple):
@@ -128,6 +129,11 @@ class Keeper:
         return Found(without_marks(graph), names_in(stored.losses))
 
     def _read(self, key: str, state: State) -> State:
+        if not _is_ours(state):
+            raise IncompatibleCheckpointError(
+                f"the key {key!r} holds what no CheckpointManager has saved in the lane {LANE!r}.",
+                hint="Load another checkpoint of the key, or use manager.client.restore().",
+            )
         if PICKLE not in state:
             return state
         if self.fmt != "pickle":
@@ -195,6 +201,13 @@ def _together(agents: Sequence[Stateful]) -> State:
     return woven(agents[0]) if len(agents) == 1 else woven_together(agents)
 
 
+def _is_ours(state: object) -> bool:
+    """Whether a state has the form of ours, as far as others can tell that theirs has not."""
+    return isinstance(state, dict) and all(
+        isinstance(state[word], form) for word, form in _FORMS.items() if word in state
+    )
+
+
 def _count(nth: int | None) -> int:
     if nth is None:
         return 0
@@ -215,7 +228,5 @@ def _explained() -> Iterator[None]:
         raise SerializationError(error.message, path=error.path, hint=hint) from None
     except RecursionError:
         raise SerializationError(
-            "the objects nest too deeply to be stored.",
-            path="state",
-            hint="Let them be reached by an id, through a dict, instead of through each other.",
+            "the objects nest too deeply to be stored.", path="state", hint=FLATTEN
         ) from None

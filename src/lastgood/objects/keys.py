@@ -46,7 +46,16 @@ def given_key(secret: bytes | str) -> Key:
 
 def own_key() -> Key:
     """The key of this user, made at the first use."""
-    path = key_path()
+    try:
+        return _kept_key(key_path())
+    except (OSError, RuntimeError) as error:  # the second: there is no home directory
+        raise WrongKeyError(
+            f"the key that signs pickles for this user can be neither read nor made: {error}.",
+            hint="Pass key=, or give the user a home directory.",
+        ) from error
+
+
+def _kept_key(path: Path) -> Key:
     if not path.exists():
         _make(path)
     if os.name == "posix" and path.stat().st_mode & 0o077:

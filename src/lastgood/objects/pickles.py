@@ -11,7 +11,12 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
-from lastgood.errors import CheckpointIntegrityError, SerializationError, WrongKeyError
+from lastgood.errors import (
+    CheckpointIntegrityError,
+    IncompatibleCheckpointError,
+    SerializationError,
+    WrongKeyError,
+)
 from lastgood.objects.copying import LEAVE_OUT
 from lastgood.objects.culprits import culprit
 from lastgood.objects.keys import Key
@@ -44,7 +49,17 @@ def unpickled(stored: Mapping[str, Any], key: Key) -> State:
             f"this pickle was changed after it was signed (key from {key.origin}). It was not "
             "read: a pickle runs code."
         )
-    found: State = pickle.loads(data)
+    return _loaded(data)
+
+
+def _loaded(data: bytes) -> State:
+    try:
+        found: State = pickle.loads(data)
+    except Exception as error:
+        raise IncompatibleCheckpointError(
+            f"this pickle cannot be read here: {error!r}.",
+            hint="Let the classes in it be found under the names that they had, then load again.",
+        ) from error
     return found
 
 
