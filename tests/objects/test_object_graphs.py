@@ -97,7 +97,7 @@ def test_the_text_spelling_keeps_it_too(agent: Agent) -> None:
     state: Any = codec.loads_text(text)
     MANAGERS["json"].client.save("object", session_id="text", execution_state=state)
     assert_same_graph(agent, MANAGERS["json"].load("text", fresh))
-    assert graph_of(state)["__class__"] == "Agent"
+    assert graph_of(state).state["__class__"] == "Agent"
 
 
 def nodes_in(value: Any) -> dict[int, Any]:

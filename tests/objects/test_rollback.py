@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import pydantic
 import pytest
 
@@ -55,6 +58,23 @@ class Pair(NamedTuple):
     right: Any
 
 
+@dataclass
+class Note:
+    lock: Any
+    text: str = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class SlottedNote:
+    lock: Any
+    text: str = "n"
+
+
+class StructNote(msgspec.Struct):
+    lock: Any
+    text: str = "n"
+
+
 class Busy(Checkpointable):
     def __init__(self, inner: Any = None) -> None:
         self.inner = inner
@@ -103,6 +123,23 @@ class TestWhatWasLeftOut:
         manager.load("k", target, strict=strict)
         assert [target.lock, target.inner.lock] == locks
         assert (target.count, target.inner.count) == (1, 1)
+
+    def test_what_several_places_share(self, manager: CheckpointManager) -> None:
+        lock = threading.Lock()
+        agent: Any = Agent(Agent())
+        agent.lock = agent.inner.lock = lock
+        agent.pair = agent.inner.pair = Pair(1, lock)
+        agent.parts = [lock, (1, lock), deque([lock, 2]), {"x": lock, "y": 3}, Pair(4, lock)]
+        agent.notes = [Note(lock), SlottedNote(lock), StructNote(lock)]
+        with pytest.raises(Failed), manager.rollback_context("k", agent):  # noqa: PT012
+            agent.count = agent.inner.count = 2
+            raise Failed
+        for each in (agent, agent.inner):
+            assert (each.count, each.lock, each.pair) == (1, lock, Pair(1, lock))
+        for found in (agent, manager.load("k", Agent())):
+            assert found.parts == [(1,), deque([2]), {"y": 3}]
+            assert [note.text for note in found.notes] == ["n", "n", "n"]
+            assert not any(hasattr(note, "lock") for note in found.notes)
 
     def test_a_load_makes_nothing_up(self, manager: CheckpointManager) -> None:
         manager.save("k", Busy(Busy()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from lastgood.checkpoints import Checkpoint, pack_mapping
 from lastgood.client import BlockingClient
@@ -29,7 +29,7 @@ from lastgood.objects.marking import marking, meaning, without_marks
 from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
 from lastgood.objects.states import AGENTS, PICKLE, SHARED, State
-from lastgood.objects.unweaving import graph_of
+from lastgood.objects.unweaving import Graph, graph_of
 from lastgood.objects.weaving import woven, woven_together
 from lastgood.refs import Address
 
@@ -38,14 +38,6 @@ LANE = "object"
 """The lane of a thread in which objects are kept; those of runs and saves are others."""
 PAGE = 200
 _FORMS: Mapping[str, type] = {SHARED: dict, AGENTS: list, PICKLE: dict}
-
-
-class Found(NamedTuple):
-    """What is stored in a checkpoint."""
-
-    state: State
-    left: frozenset[str]
-    """The names of what could not be kept."""
 
 
 class Keeper:
@@ -94,8 +86,9 @@ class Keeper:
     def bring_back(self, agents: Sequence[Stateful], kept: Kept) -> None:
         """Give objects the state that `keep` found."""
         stored: Any = self.client._core.codec.unpack(kept.state)
-        state = graph_of(unpickled(stored, self._key) if PICKLE in stored else stored)
-        with meaning(kept.objects), leaving(kept.left):
+        tree = unpickled(stored, self._key) if PICKLE in stored else stored
+        state, left = graph_of(tree, kept.left)
+        with meaning(kept.objects), leaving(left):
             load(state.get(AGENTS, [state]), agents)
         for each, names in zip(kept.objects, kept.names_set, strict=True):
             count_as_set(each, names)
@@ -122,11 +115,12 @@ class Keeper:
         stored = pickled(state, self._key) if self.fmt == "pickle" else state
         return {"session_id": key, "execution_state": stored}
 
-    def found(self, key: str, checkpoint_id: str | None = None, nth: int | None = None) -> Found:
+    def found(self, key: str, checkpoint_id: str | None = None, nth: int | None = None) -> Graph:
         """A stored state as a graph of plain values; each call gives one of its own."""
         stored = self._stored(key, checkpoint_id, nth)
-        graph = graph_of(self._read(key, stored.execution_state))
-        return Found(without_marks(graph), names_in(stored.losses))
+        tree = self._read(key, stored.execution_state)
+        state, left = graph_of(tree, names_in(stored.losses))
+        return Graph(without_marks(state), left)
 
     def _read(self, key: str, state: State) -> State:
         if not _is_ours(state):

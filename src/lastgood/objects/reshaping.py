@@ -10,14 +10,17 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from lastgood.objects.fields import held_by
 from lastgood.objects.layouts import layout_of
 from lastgood.objects.walking import MAPPINGS
 
 Change = Callable[[Any, object], Any]
-"""Part and step (a key, an index, the name of a field) -> what stands there instead."""
+"""Part and step (a key, an index, the name of a field) -> what stands there instead, or `GONE`."""
+
+GONE: Final = object()
+"""In place of a part: it is left out, as the codec leaves out what cannot be kept."""
 
 
 def reshaped(value: Any, change: Change) -> Any:
@@ -25,7 +28,9 @@ def reshaped(value: Any, change: Change) -> Any:
     if type(value) in MAPPINGS:
         return refilled(copy.copy(value), change)
     if isinstance(value, tuple):
-        return tuple.__new__(type(value), _row(value, change))
+        row = _row(value, change)
+        whole = type(value) is tuple or len(row) == len(value)
+        return tuple.__new__(type(value), row) if whole else GONE
     if type(value) is deque:
         return deque(_row(value, change), value.maxlen)
     return _row(value, change) if type(value) is list else _record(value, change)
@@ -36,18 +41,22 @@ def refilled(value: Any, change: Change) -> Any:
     if type(value) in MAPPINGS:
         for key, part in list(value.items()):
             value[key] = change(part, key)
+            if value[key] is GONE:
+                del value[key]
     elif isinstance(value, tuple):
         return reshaped(value, change)
     elif type(value) in (list, deque):
-        for index, part in enumerate(_row(value, change)):
-            value[index] = part
+        row = _row(value, change)
+        value.clear()
+        value.extend(row)
     else:
         _fill(value, held_by(value), change)
     return value
 
 
 def _row(value: Any, change: Change) -> list[Any]:
-    return [change(part, index) for index, part in enumerate(value)]
+    made = [change(part, index) for index, part in enumerate(value)]
+    return [part for part in made if part is not GONE]
 
 
 def _record(value: Any, change: Change) -> Any:
@@ -62,7 +71,10 @@ def _record(value: Any, change: Change) -> Any:
 def _fill(record: Any, held: dict[str, Any], change: Change) -> None:
     layout = layout_of(type(record))
     for name, part in held.items():
-        if name in layout.slots:
-            layout.slots[name].__set__(record, change(part, name))
+        made, slot = change(part, name), layout.slots.get(name)
+        if slot is not None:
+            slot.__delete__(record) if made is GONE else slot.__set__(record, made)
+        elif made is GONE:
+            del record.__dict__[name]
         else:
-            record.__dict__[name] = change(part, name)
+            record.__dict__[name] = made
