@@ -92,11 +92,20 @@ def run_blocking(operation: Operation[T]) -> T:
         _COLOUR.blocking = before
 
 
+class SuspendedError(RuntimeError):
+    """Blocking code awaited something that only an event loop can give."""
+
+
 def _as_wait(yielded: object) -> Wait:
     if not isinstance(yielded, Wait):
         hint = "Pass plain functions to a blocking client. If you did, its backend has a bug."
-        raise RuntimeError(f"blocking code suspended on {yielded!r}. {hint}")  # noqa: TRY004
+        raise SuspendedError(f"blocking code suspended on {yielded!r}. {hint}")
     return yielded
+
+
+def needs_a_loop(error: RuntimeError) -> bool:
+    """Whether blocking code failed because it awaited what only an event loop can give."""
+    return isinstance(error, SuspendedError) or str(error) == "no running event loop"
 
 
 class Driver(Protocol):

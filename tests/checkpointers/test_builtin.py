@@ -1,18 +1,15 @@
 """The built-in checkpointers: what they take, and that they hold in scripts, forks and crashes."""
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
 import pydantic
 import pytest
-from custom_checkpointer import DictCheckpointer
 
 from lastgood import SerializationError, registry
 from lastgood.checkpointers import (
@@ -277,48 +274,6 @@ def test_no_field_is_lost_on_the_way_into_another_class(
     found = checkpointer.get_state(CONFIG)
     fields = found.model_dump() if isinstance(found, pydantic.BaseModel) else found
     assert (asdict(fields) if isinstance(fields, Cart) else fields) == expected
-
-
-class TestTwinsOfOthers:
-    """A custom checkpointer that really awaits something."""
-
-    def test_in_a_script_and_in_threads(self) -> None:
-        made = DictCheckpointer()
-        made.setup()
-        threads = [
-            threading.Thread(target=made.put_messages, args=(CONFIG, [Message("user", str(n))]))
-            for n in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(made.get_messages(CONFIG)) == 8
-
-    def test_inside_a_running_loop(self) -> None:
-        async def main() -> Any:
-            made = DictCheckpointer()
-            made.put_state(CONFIG, {"n": 1})
-            assert await made.aget_state(CONFIG) == {"n": 1}
-            return made.get_state(CONFIG)
-
-        assert asyncio.run(main()) == {"n": 1}
-
-    def test_from_its_own_loop_it_is_an_error_and_not_a_deadlock(self) -> None:
-        class Nested(DictCheckpointer):
-            async def aget_thread(self, config: Any) -> Any:
-                return self.get_state(config)
-
-        with pytest.raises(RuntimeError, match="Await"):
-            Nested().get_thread(CONFIG)
-
-    def test_in_a_forked_child(self) -> None:
-        made = DictCheckpointer()
-        made.put_state(CONFIG, {"n": 1})
-        child = os.fork()
-        if not child:
-            os._exit(0 if made.get_state(CONFIG) == {"n": 1} else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_checkpointer_in_a_forked_child(tmp_path: Path) -> None:

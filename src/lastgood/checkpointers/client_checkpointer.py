@@ -10,7 +10,7 @@ from lastgood.checkpointers.values import CacheValues
 
 
 class ClientCheckpointer(
-    StoredStates[StateT], StoredThreads[StateT], StoredNotes[StateT], CacheValues
+    StoredStates[StateT], StoredThreads[StateT], StoredNotes[StateT], CacheValues[StateT]
 ):
     """Threads and messages in the store of a client.
 

@@ -6,14 +6,13 @@ values again; the work between is in `operations`, run by a driver.
 
 from __future__ import annotations
 
-import copy
 from typing import Any, TypeVar
 
 from lastgood.checkpointers.base import BaseCheckpointer, StateT
 from lastgood.checkpointers.config import Config, Where, read_config
 from lastgood.checkpointers.writers import Writers
 from lastgood.client import Client
-from lastgood.driver import Direct, Driver, Operation, run_blocking
+from lastgood.driver import Direct, Driver, Operation, is_blocking, needs_a_loop, run_blocking
 from lastgood.errors import StaleWriterError, ThreadDeletedError
 from lastgood.model import seconds
 
@@ -31,15 +30,23 @@ class Stored(BaseCheckpointer[StateT]):
     ) -> None:
         self.client = client
         self._core = client._core
-        self._driver: Driver = self._core.driver
+        self._direct = Direct()
         self._writers = Writers()
         self._cache_ttl = seconds(cache_ttl) or DAY
         self._isolates = enforce_user_isolation
 
+    @property
+    def _driver(self) -> Driver:
+        """That of the caller's colour."""
+        return self._direct if is_blocking() else self._core.driver
+
     def _blocked(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        direct = copy.copy(self)
-        direct._driver = Direct()
-        return run_blocking(getattr(direct, name)(*args, **kwargs))
+        try:
+            return run_blocking(getattr(self, name)(*args, **kwargs))
+        except RuntimeError as error:
+            if needs_a_loop(error):
+                raise _awaits_too_much(f"{type(self).__name__}.{name}") from error
+            raise
 
     async def asetup(self) -> None:
         await self._driver.run(self._core.backend.census(self._core.tenant))
@@ -59,6 +66,15 @@ class Stored(BaseCheckpointer[StateT]):
         except (StaleWriterError, ThreadDeletedError) as error:
             error.hint = READ_AGAIN
             raise
+
+
+def _awaits_too_much(name: str) -> RuntimeError:
+    blocking = name.rpartition(".")[2].removeprefix("a")
+    return RuntimeError(
+        f"{name} awaits something that needs an event loop, and {blocking} runs it without one. "
+        f"Await {name} from async code, or define {blocking} in that class too. To have blocking "
+        "methods with a loop of their own, derive from BaseCheckpointer."
+    )
 
 
 def offset_of(offset: int | None) -> int:

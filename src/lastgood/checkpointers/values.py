@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastgood.backend import ItemListing
-from lastgood.checkpointers.base import twin
+from lastgood.checkpointers.base import StateT, twin
+from lastgood.checkpointers.stored import Stored
 from lastgood.core import Core
-from lastgood.driver import Driver
 from lastgood.ids import check_name
 from lastgood.item_rules import ChangeItems, ItemDraft, hidden
 from lastgood.model import seconds
@@ -21,11 +21,8 @@ from lastgood.shelving import change_items, every_item, list_items
 SHELF = "values"
 
 
-class CacheValues:
-    """Methods of the built-in checkpointers."""
-
-    _core: Core
-    _driver: Driver
+class CacheValues(Stored[StateT]):
+    """The methods about cached values."""
 
     async def aput_cache_value(
         self, namespace: str, key: str, value: Any, ttl_seconds: float | None = None
