@@ -16,7 +16,7 @@ from lastgood.commits import NOTHING, Found, Intent, Place, Repeatable, Scope, T
 from lastgood.errors import ThreadOwnerError
 from lastgood.item_rules import ItemDraft, changed, live_item
 from lastgood.model import HEAD
-from lastgood.rows import ThreadRow
+from lastgood.rows import CheckpointRow, ThreadRow
 from lastgood.rules import Save
 from lastgood.thread_rules import check_holder, opened
 
@@ -134,15 +134,14 @@ class PutState:
     save: Save
     append: Append = field(default_factory=Append)
     doubts: tuple[bytes, ...] = ()
-    """Checkpoints of this writer's own: one that is the head is followed, whatever it expected."""
+    """Checkpoints of this writer's own: one that is the head is followed like what it expected."""
 
     @property
     def scope(self) -> Scope:
         return self.save.scope._replace(items=(CACHE, *self.append.places))
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
-        is_own = found.tip is not None and found.tip.id in self.doubts
-        save = self.save._replace(parent=HEAD) if is_own else self.save
+        save = self.save._replace(parent=HEAD) if self._is_own(found.tip) else self.save
         writes = save.decide(found, taken)
         if writes.thread is None:
             return writes
@@ -151,6 +150,11 @@ class PutState:
             return Writes(answer=unseen)
         change = changed(writes.thread, found, self.append.drafts(found), (CACHE,))
         return writes._replace(thread=change.thread, items=change.items, dropped=change.dropped)
+
+    def _is_own(self, tip: CheckpointRow | None) -> bool:
+        """Whether nobody but this writer has put a state since it read."""
+        known = (self.save.parent or b"", *self.doubts)
+        return tip is not None and tip.id in self.doubts and tip.parent in known
 
     def again(self) -> Self:
         return replace(self, save=self.save.again())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from lastgood.checkpointers import operations
 from lastgood.checkpointers.base import StateT
@@ -14,9 +14,12 @@ from lastgood.checkpointers.rules import CacheState, PutState
 from lastgood.checkpointers.stored_messages import StoredMessages
 from lastgood.checkpointers.writers import Seen
 from lastgood.core import About, Captured
+from lastgood.driver import Operation
 from lastgood.messages import Message
 from lastgood.model import HEAD
 from lastgood.rules import Save
+
+T = TypeVar("T")
 
 CLEARED = "clear_state"
 """The name of the step that stands in the place of states which were removed."""
@@ -44,13 +47,18 @@ class StoredStates(StoredMessages[StateT]):
         captured = self._core.capture(_checked(state), where.thread, AGENT, seen.version or b"")
         save = self._save(where, seen, captured, _node_of(state))
         intent = PutState(save, self._append(messages or (), metadata), seen.doubts)
+        operation = operations.put_state(self._core, where, intent)
+        put = await self._put(config, where, save, operation)
+        self._writers.wrote(config, where, put.thread, put.version)
+        return state
+
+    async def _put(self, config: Config, where: Where, save: Save, operation: Operation[T]) -> T:
+        """Run what saves a state; if it fails, it may be saved all the same, or only later."""
         try:
-            put = await self._written(operations.put_state(self._core, where, intent))
+            return await self._written(operation)
         except BaseException:
             self._writers.doubts(config, where, save.draft.id)
             raise
-        self._writers.wrote(config, where, put.thread, put.version)
-        return state
 
     def _save(self, where: Where, seen: Seen, captured: Captured, step: str | None) -> Save:
         about = About(
@@ -120,7 +128,8 @@ class StoredStates(StoredMessages[StateT]):
         known = Seen(self._writers.expects(config, where).thread)
         empty = self._core.encode(None, where.thread, AGENT)
         cleared = self._save(where, known, empty, CLEARED)
-        put = await self._written(operations.clear_state(self._core, where, cleared))
+        operation = operations.clear_state(self._core, where, cleared)
+        put = await self._put(config, where, cleared, operation)
         if put is not None:
             self._writers.read(config, where, Seen(put.thread, put.version))
         return put is not None

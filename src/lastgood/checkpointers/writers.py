@@ -14,6 +14,8 @@ from typing import NamedTuple
 from lastgood.checkpointers.config import Config, Where
 
 WRITERS = 4096
+DOUBTS = 1024
+"""So many puts in a row may fail without an answer; of more, the oldest are forgotten."""
 
 _Key = tuple[object, ...]
 
@@ -47,27 +49,30 @@ class Writers:
 
     def read(self, config: Config, where: Where, seen: Seen) -> None:
         """A writer has read the state of its thread."""
-        self._note(_own(config, where), seen, config)
-        if where.run is None:
-            self._note(_common(where), seen, None)
+        for key, known in self._known(config, where):
+            self._note(key, seen._replace(doubts=_still_open(known, seen.version)), config)
 
     def wrote(self, config: Config, where: Where, thread: int, version: bytes | None) -> None:
         """A writer has written; `version` is None if that was no state."""
-        known = self.expects(config, where)
-        if version is None:
-            self._update(config, where, known._replace(thread=thread))
-        else:
-            self._update(config, where, Seen(thread, None if known.version is None else version))
+        for key, known in self._known(config, where):
+            if key == _common(where) and known.version is None:
+                continue
+            after = Seen(thread, None if known.version is None else version)
+            self._note(key, known._replace(thread=thread) if version is None else after, config)
 
     def doubts(self, config: Config, where: Where, version: bytes) -> None:
         """A writer has put a state, and did not learn what became of it."""
-        known = self.expects(config, where)
-        self._update(config, where, known._replace(doubts=(*known.doubts[-7:], version)))
+        for key, known in self._known(config, where):
+            doubts = (*known.doubts[1 - DOUBTS :], version)
+            self._note(key, known._replace(doubts=doubts), config)
 
-    def _update(self, config: Config, where: Where, seen: Seen) -> None:
-        self._note(_own(config, where), seen, config)
-        if where.run is None and _common(where) in self._seen:
-            self._note(_common(where), seen, None)
+    def _known(self, config: Config, where: Where) -> list[tuple[_Key, Seen]]:
+        """What is remembered of the writer itself, and of all whose configs are made for a call."""
+        own = _own(config, where), self.expects(config, where)
+        if where.run is not None:
+            return [own]
+        common = self._seen.get(_common(where))
+        return [own, (_common(where), common[0] if common else NOTHING)]
 
     def forget(self, config: Config, where: Where) -> None:
         """A writer has deleted its thread, and may begin it anew."""
@@ -80,6 +85,17 @@ class Writers:
         self._seen[key] = seen, held  # holding the config keeps its identity from being reused
         if len(self._seen) > WRITERS:
             self._seen.pop(next(iter(list(self._seen))), None)
+
+
+def _still_open(known: Seen, version: bytes | None) -> tuple[bytes, ...]:
+    """The doubts that a read of this version leaves: puts that may be written after it.
+
+    Those up to the one that was read are settled. If somebody else has put what was read, all are
+    refused by now, but those of a writer that had never read: they follow whatever is there.
+    """
+    if version in known.doubts:
+        return known.doubts[known.doubts.index(version) + 1 :]
+    return known.doubts if known.version in (None, version) else ()
 
 
 def _own(config: Config, where: Where) -> _Key:

@@ -19,6 +19,7 @@ import pytest
 
 from lastgood.testing import (
     checkpointer_cases,
+    checkpointer_doubts,
     checkpointer_extras,
     checkpointer_values,
     checkpointer_versions,
@@ -33,7 +34,13 @@ from lastgood.testing.checkpointer_store import (
 from lastgood.testing.harness import BackendHarness
 from lastgood.testing.store import COLOURS, Colour
 
-TOPICS = (checkpointer_cases, checkpointer_extras, checkpointer_values, checkpointer_versions)
+TOPICS = (
+    checkpointer_cases,
+    checkpointer_doubts,
+    checkpointer_extras,
+    checkpointer_values,
+    checkpointer_versions,
+)
 
 
 def checkpointer_params(*, builtin: bool = False) -> list[Any]:
