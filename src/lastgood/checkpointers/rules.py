@@ -217,6 +217,8 @@ class Describe(Repeatable):
     owner: str | None = None
     metadata: bytes | None = None
     holder: int | None = None
+    opener: str | None = None
+    """Whose the thread is if it begins now, and nobody is said to be its owner."""
 
     @property
     def scope(self) -> Scope:
@@ -224,7 +226,7 @@ class Describe(Repeatable):
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         check_holder(self.holder, found, self.thread)
-        thread = found.live or opened(self.tenant, self.thread, found, self.owner)
+        thread = found.live or opened(self.tenant, self.thread, found, self.opener)
         thread = thread._replace(
             title=thread.title if self.title is None else self.title,
             owner=thread.owner if self.owner is None else self.owner,

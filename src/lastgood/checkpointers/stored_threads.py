@@ -83,8 +83,8 @@ class StoredThreads(Stored[StateT]):
             )
         named = getattr(thread_info, "thread_name", None)
         owner = getattr(thread_info, "user_id", None)
-        owner = where.owner if owner is None else as_text(owner, "user_id")
-        if where.user not in (None, owner):
+        owner = None if owner is None else as_text(owner, "user_id")
+        if where.user is not None and owner not in (None, where.user):
             raise ThreadOwnerError(
                 f"{where.user!r} cannot give thread {where.thread!r} to {owner!r}.",
                 hint="Leave user_id out of the config to do so.",
@@ -99,6 +99,7 @@ class StoredThreads(Stored[StateT]):
             if metadata is None
             else self._core.codec.pack(arguments.items(metadata), "metadata"),
             holder=self._writers.expects(config, where).thread,
+            opener=where.owner,
         )
         return bool((await self._written(operations.commit(self._core, where, intent))).answer)
 

@@ -170,8 +170,15 @@ async def isolation_can_be_switched_off(store: CheckpointerStore) -> None:
     await checkpointer.aput_state(T1 | {"user_id": "ann"}, {"n": 1})
     assert await checkpointer.aget_state(T1 | {"user_id": "bob"}) == {"n": 1}
     await checkpointer.aput_state(T1 | {"user_id": "bob"}, {"n": 2})
-    assert (await checkpointer.aget_thread(T1)).user == "ann"
+    named = ThreadInfo("thread-1", thread_name="Trip")
+    assert await checkpointer.aput_thread(T1 | {"user_id": "bob"}, named) is False
+    found = await checkpointer.aget_thread(T1)
+    assert (found.user, found.thread_name) == ("ann", "Trip")
     assert await ids(checkpointer, {"user_id": "bob"}) == {"thread-1"}
+    await checkpointer.aput_thread(T2 | {"user_id": "bob"}, ThreadInfo("thread-2"))
+    assert (await checkpointer.aget_thread(T2)).user == "bob"
+    await checkpointer.aput_thread(T2 | {"user_id": "bob"}, ThreadInfo("t", user_id="ann"))
+    assert (await checkpointer.aget_thread(T2)).user == "ann"
 
 
 @case(builtin=True)
