@@ -333,7 +333,7 @@ class Run(Generic[S]):
         Raises StaleWriterError when somebody else has entered the run and saved in it.
         """
         self._check_open()
-        packed = b"" if result is None else self._core.codec.pack(result, "result")
+        packed = b"" if result is None else self._core.codec.pack_whole(result, "result")
         await self._in_turn(lambda: self._finish(packed))
         self._phase = "finished"
 

@@ -45,7 +45,7 @@ class StoredMessages(Stored[StateT]):
     def _draft(self, message: Message, metadata: Mapping[str, Any], place: int) -> MessageDraft:
         what = f"messages[{place}]"
         whole = with_metadata(message, metadata)
-        packed = self._core.codec.pack(whole, what)
+        packed = self._core.codec.pack_whole(whole, what)
         return MessageDraft(message_id(message, what), packed, searchable(spoken(message)))
 
     async def aget_messages(

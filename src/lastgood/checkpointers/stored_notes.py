@@ -23,7 +23,9 @@ class StoredNotes(Stored[StateT]):
         """Note what came of a tool call; gives back the result that stands: the first one."""
         where = self._where(config)
         key = as_text(tool_call_id, "tool_call_id").encode()
-        draft = ItemDraft(TOOLS, key, self._core.codec.pack(result, "result"), first_wins=True)
+        draft = ItemDraft(
+            TOOLS, key, self._core.codec.pack_whole(result, "result"), first_wins=True
+        )
         holder = self._writers.expects(config, where).thread
         changes = operations.change(self._core, where, puts=(draft,), holder=holder)
         before = (await self._written(changes)).before.get(draft.place)

@@ -97,7 +97,7 @@ class StoredThreads(Stored[StateT]):
             owner=owner,
             metadata=None
             if metadata is None
-            else self._core.codec.pack(arguments.items(metadata), "metadata"),
+            else self._core.codec.pack_whole(arguments.items(metadata), "metadata"),
             holder=self._writers.expects(config, where).thread,
             opener=where.owner,
         )

@@ -29,7 +29,7 @@ class CacheValues(Stored[StateT]):
     ) -> None:
         """Keep a value for some seconds, more than 0; without `ttl_seconds` until it is cleared."""
         core, ttl = self._core, seconds(ttl_seconds)
-        draft = ItemDraft(SHELF, _key(key), core.codec.pack(value, "value"), ttl=ttl)
+        draft = ItemDraft(SHELF, _key(key), core.codec.pack_whole(value, "value"), ttl=ttl)
         intent = ChangeItems(self._cache_tenant, _namespace(namespace), puts=(draft,))
         await self._driver.run(change_items(core, intent))
 

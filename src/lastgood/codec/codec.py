@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lastgood.codec import text
+from lastgood.codec import refusal, text
 from lastgood.codec.decoder import KINDS, Decoder, as_damage
 from lastgood.codec.encoder import Encoder, Policy
 from lastgood.codec.kinds import Dropped, Number, keyed_by_text
@@ -43,19 +43,27 @@ class Codec:
         self.on_unserializable: Policy = on_unserializable
         self.max_depth = max_depth
 
-    def encoder(self, root: str = "state") -> Encoder:
+    def encoder(self, root: str = "state", policy: Policy | None = None) -> Encoder:
         """An encoder for one save; `root` is the first word of the paths in its errors."""
         return Encoder(
             self.registry,
             root=root,
             strict_types=self.strict_types,
-            policy=self.on_unserializable,
+            policy=policy or self.on_unserializable,
             max_depth=self.max_depth,
         )
 
     def pack(self, value: object, root: str = "state") -> bytes:
         """The bytes of a value; `SerializationError` with the path of what cannot be stored."""
         return _kept(self.encoder(root), value, root)
+
+    def pack_whole(self, value: object, root: str) -> bytes:
+        """The bytes of a value that has no place for a loss report: nothing of it is dropped."""
+        try:
+            return _kept(self.encoder(root, "raise"), value, root)
+        except SerializationError as error:
+            error.hint = refusal.without_dropping(error.hint)
+            raise
 
     def pack_parts(self, values: Sequence[object], root: str) -> bytes:
         """The bytes of a list of values that do not belong together: paths begin inside of each.

@@ -16,6 +16,11 @@ from lastgood.paths import Steps
 
 _DROP = 'Keep it out of the state, or on_unserializable="drop".'
 _REGISTER = "Register the class with lastgood.register(cls, encode=..., decode=...), or drop it."
+_WHOLE = {
+    _DROP: 'Keep it out; on_unserializable="drop" does not apply here, where nothing would tell.',
+    _REGISTER: "Register the class with lastgood.register(cls, encode=..., decode=...).",
+}
+"""What to do instead where dropping is no way out."""
 
 # Concrete classes of locks and sockets differ by platform and version; their modules do not.
 _NOUNS_BY_MODULE = {
@@ -52,6 +57,11 @@ def refused(value: object, path: Steps, root: str, because: str = "") -> Seriali
     what = because or f"{noun(value)} cannot be stored ({identity(value)})"
     hint = _DROP if because or _noun_of(value) else _REGISTER
     return SerializationError(f"{where}: {what}.", path=where, hint=hint)
+
+
+def without_dropping(hint: str) -> str:
+    """A hint for a part of something that is kept whole or not at all."""
+    return _WHOLE.get(hint, hint)
 
 
 def too_deep(path: Steps, root: str, limit: int) -> SerializationError:

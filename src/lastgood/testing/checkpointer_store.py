@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from lastgood.checkpointers import BaseCheckpointer, ClientCheckpointer
 from lastgood.client import Client
@@ -79,8 +79,11 @@ class CheckpointerStore:
 def on_backend(harness: BackendHarness, colour: Colour) -> CheckpointerStore:
     """The built-in checkpointer on a registered backend."""
 
-    def make(**options: Any) -> ClientCheckpointer[Any]:
-        return ClientCheckpointer(Client.on(harness.backend()), **options)
+    def make(
+        *, on_unserializable: Literal["raise", "drop"] = "raise", **options: Any
+    ) -> ClientCheckpointer[Any]:
+        client = Client.on(harness.backend(), on_unserializable=on_unserializable)
+        return ClientCheckpointer(client, **options)
 
     return CheckpointerStore(make, colour, Store(harness, colour))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from lastgood.checkpointers import (
     Message,
     ReasoningPart,
     TextPart,
+    ThreadInfo,
     ToolCall,
     ToolCallResponse,
     UriPart,
@@ -192,6 +195,35 @@ async def metadata_is_added_to_messages(store: CheckpointerStore) -> None:
     with pytest.raises(SerializationError, match=r"messages\[0\]\.metadata\.f"):
         await checkpointer.aput_messages(T1, [Message("user", "x", metadata={"f": len})])
     assert len(await checkpointer.aget_messages(T1)) == 2
+
+
+@case(builtin=True)
+async def what_has_no_loss_report_is_kept_whole(store: CheckpointerStore) -> None:
+    """Where states may lose parts, and tell so, all else is refused with the path."""
+    checkpointer = await store.open(on_unserializable="drop")
+    made = getattr(checkpointer, "twin", checkpointer)
+    call = Message("assistant", [ToolCall("c", "f", {"q": 1, "cb": len})])
+    info = ThreadInfo("thread-1", metadata={"k": [1, len]})
+    await checkpointer.aput_checkpoint(T1, {"n": 1, "cb": len}, said("one"))
+    refused: list[tuple[Callable[[], Any], str]] = [
+        (lambda: checkpointer.aput_messages(T1, [call]), "messages[0].content[0].arguments.cb"),
+        (lambda: checkpointer.aput_checkpoint(T1, {}, said("two"), {"f": len}), ".metadata.f"),
+        (lambda: checkpointer.aput_tool_result(T1, "c", {"cb": len}), "result.cb"),
+        (lambda: checkpointer.aput_thread(T1, info), "metadata.k[1]"),
+        (lambda: made.aput_cache_value("n", "k", {"cb": object()}), "value.cb"),
+    ]
+    for put, path in refused:
+        with pytest.raises(SerializationError) as caught:
+            await put()
+        assert caught.value.path.endswith(path)
+        assert "drop it" not in str(caught.value)
+    assert await texts(checkpointer, T1) == ["one"]
+    assert await checkpointer.aget_tool_result(T1, "c") is None
+    assert await checkpointer.aget_state(T1) == {"n": 1}
+    head = await store.store.client().latest(agent_id="agent", session_id="thread-1")
+    assert head is not None
+    assert [loss.path for loss in head.losses] == ["state.cb"]
+    await store.store.close()
 
 
 @case(builtin=True)

@@ -90,6 +90,17 @@ async def a_loss_in_an_append(store: Store) -> None:
     assert len(warm.losses) == len(cold.losses) == 1
 
 
+@case("S05")
+async def a_result_is_kept_whole(store: Store) -> None:
+    """The result of a run has no loss report, so nothing is dropped from it."""
+    client = store.client(on_unserializable="drop")
+    async with client.run("s", initial={}) as run:
+        with pytest.raises(SerializationError, match="does not apply here") as caught:
+            await run.finish({"total": 12, "callback": len})
+        assert caught.value.path == "result.callback"
+        await run.finish({"total": 12})
+
+
 @case()
 async def before_save_compacts_the_state(store: Store) -> None:
     """The function runs on the caller's thread, and what it gives back is stored."""
