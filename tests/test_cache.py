@@ -343,6 +343,8 @@ def test_the_factory(tmp_path: Path) -> None:
         assert client.delete("s")
     with pytest.raises(ValueError, match="redis://localhost:6379"):
         BlockingClient.postgres(address("postgres"), cache="localhost")
+    with pytest.raises(TypeError, match="by its address"):
+        BlockingClient.postgres(address("postgres"), cache=object())  # type: ignore[arg-type]
     for ttl, error in ((0, ValueError), ("x", TypeError)):
         with pytest.raises(error, match="cache_ttl"):
             BlockingClient.postgres(address("postgres"), cache="redis://x", cache_ttl=ttl)  # type: ignore[arg-type]

@@ -146,6 +146,11 @@ def make(scheme: str, **arguments: Any) -> Backend:
 
 def behind_cache(record: Backend, url: str, ttl: int) -> Backend:
     """A backend whose parts are also kept in a cache, by the address of that."""
+    if not isinstance(url, str):
+        raise TypeError(
+            f"the cache is given by its address, such as redis://localhost:6379, not by a "
+            f"{type(url).__name__}"
+        )
     if not url.startswith(CACHES):
         raise ValueError(
             f"cache={shown(url)!r} is not the address of a cache. Use redis://, rediss:// or "

@@ -22,7 +22,6 @@ from lastgood.checkpointers import (
     ToolCall,
     ToolCallResponse,
 )
-from lastgood.checkpointers.builtin import redis_address
 from lastgood.messages import spoken
 
 CONFIG = {"thread_id": "t"}
@@ -116,23 +115,6 @@ class TestPostgresArguments:
             assert made.client.url.startswith("postgresql://")
             assert "secret" not in made.client.url
 
-    @pytest.mark.parametrize(
-        "address",
-        [
-            "redis://localhost:6379/0",
-            "redis://ann:s%2Fcret@cache:6380/3",
-            "rediss://:secret@cache:6380/0",
-            "unix:///run/redis.sock?db=2",
-        ],
-    )
-    def test_a_cache_of_yours_is_found_by_its_address(self, address: str) -> None:
-        from redis import Redis
-        from redis.asyncio import ConnectionPool
-
-        for owner in (Redis.from_url(address), ConnectionPool.from_url(address)):
-            assert redis_address(owner) == address
-        assert redis_address(None) is None
-
     def test_a_missing_driver_is_told_with_the_command(self) -> None:
         printed = run_script(
             "import sys\n"
@@ -159,36 +141,6 @@ class TestPostgresArguments:
             made.release()
             assert not pool.closed
         harness.close()
-
-
-@pytest.mark.server("postgres", "valkey")
-@pytest.mark.parametrize("given", ["redis_url", "redis", "redis_pool"])
-def test_states_are_cached_in_redis(
-    postgres_url: str, valkey_url: str, tmp_path: Path, given: str
-) -> None:
-    """What one process has read is there for the next; what was deleted is gone for both."""
-    from redis import ConnectionPool, Redis
-
-    from lastgood.testing.postgres_harness import PostgresHarness
-
-    harness, server = PostgresHarness(tmp_path), Redis.from_url(valkey_url)
-    made = {"redis_url": valkey_url, "redis": server, "redis_pool": server.connection_pool}
-    assert isinstance(made["redis_pool"], ConnectionPool)
-    state = {"texts": [f"text {number}" * 20 for number in range(500)]}
-    before = server.dbsize()
-    first, second = (
-        PgCheckpointer[Any](postgres_url, schema=harness.schema, **{given: made[given]})
-        for _ in range(2)
-    )
-    first.put_state(CONFIG, state)
-    assert second.get_state(CONFIG) == state
-    assert server.dbsize() > before
-    assert second.delete_thread(CONFIG)
-    assert first.get_state(CONFIG) is None
-    for each in (first, second):
-        each.release()
-    server.close()
-    harness.close()
 
 
 def test_threads_in_redis(valkey_url: str, tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack
-from urllib.parse import quote
 
 from lastgood import arguments
 from lastgood.checkpointers.base import StateT
 from lastgood.checkpointers.client_checkpointer import ClientCheckpointer
+from lastgood.checkpointers.redis_given import redis_address
 from lastgood.checkpointers.stored import DAY
 from lastgood.client import Client
 from lastgood.opening import ClientOptions
@@ -108,22 +108,6 @@ class RedisCheckpointer(ClientCheckpointer[StateT]):
             cache_ttl=cache_ttl,
             enforce_user_isolation=enforce_user_isolation,
         )
-
-
-def redis_address(owner: Any) -> str | None:
-    """The address behind a client or a pool of redis-py; None for none."""
-    if owner is None:
-        return None
-    pool = getattr(owner, "connection_pool", owner)
-    about = pool.connection_kwargs
-    names = [quote(about.get(name) or "", safe="") for name in ("username", "password")]
-    login = f"{':'.join(names)}@" if any(names) else ""
-    database = about.get("db") or 0
-    if about.get("path"):
-        return f"unix://{login}{about['path']}?db={database}"
-    scheme = "rediss" if "SSL" in pool.connection_class.__name__ else "redis"
-    place = f"{about.get('host', 'localhost')}:{about.get('port', 6379)}"
-    return f"{scheme}://{login}{place}/{database}"
 
 
 def _source(dsn: str | None, pool: Any) -> Any:
