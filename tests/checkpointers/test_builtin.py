@@ -13,6 +13,7 @@ import pytest
 
 from lastgood import SerializationError, registry
 from lastgood.checkpointers import (
+    ClientCheckpointer,
     InMemoryCheckpointer,
     Message,
     PgCheckpointer,
@@ -56,6 +57,12 @@ def test_every_method_has_both_colours() -> None:
     assert found.clear_cache_value("prices", "book") is True
     found.put_state(CONFIG | {"user_id": "ann"}, {})
     assert found.get_thread_owner("t") == "ann"
+
+
+@pytest.mark.parametrize("client", ["memory:", None, InMemoryCheckpointer()])
+def test_what_is_no_client_is_refused(client: Any) -> None:
+    with pytest.raises(TypeError, match=r"ClientCheckpointer\(Client\.open\(address\)\)"):
+        ClientCheckpointer(client)
 
 
 def test_a_state_type_can_be_declared(tmp_path: Path) -> None:

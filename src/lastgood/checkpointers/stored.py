@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from lastgood.checkpointers.base import BaseCheckpointer, StateT
+from lastgood.checkpointers.base import ALL, BaseCheckpointer, StateT
 from lastgood.checkpointers.config import Config, Where, read_config
 from lastgood.checkpointers.writers import Writers
-from lastgood.client import Client
+from lastgood.client import BlockingClient, Client
 from lastgood.driver import Direct, Driver, Operation, is_blocking, needs_a_loop, run_blocking
 from lastgood.errors import StaleWriterError, ThreadDeletedError
 from lastgood.model import seconds
@@ -28,6 +28,11 @@ class Stored(BaseCheckpointer[StateT]):
     def __init__(
         self, client: Client, *, cache_ttl: float = DAY, enforce_user_isolation: bool = True
     ) -> None:
+        if not isinstance(client, Client | BlockingClient):
+            raise TypeError(
+                f"{type(self).__name__} stands on a Client, not on a {type(client).__name__}: "
+                f"{type(self).__name__}(Client.open(address))"
+            )
         self.client = client
         self._core = client._core
         self._direct = Direct()
@@ -83,4 +88,4 @@ def offset_of(offset: int | None) -> int:
         return 0
     if type(offset) is not int or offset < 0:
         raise ValueError(f"offset must be an int from 0 on, not {offset!r}")
-    return offset
+    return min(offset, ALL)

@@ -49,7 +49,7 @@ class CacheValues(Stored[StateT]):
 
     async def alist_cache_keys(self, namespace: str, prefix: str | None = None) -> list[str]:
         """The keys of a namespace, or those that begin with a text, letter for letter."""
-        start = (prefix or "").encode()
+        start = b"" if prefix in (None, "") else check_name(prefix, "prefix").encode()
         listing = ItemListing(_namespace(namespace), SHELF, prefix=start)
         rows = await self._driver.run(_all(self._core, listing, self._cache_tenant))
         return [row.key.decode() for row in rows]

@@ -92,6 +92,10 @@ async def values_are_cached_for_a_while(store: CheckpointerStore) -> None:
     assert await checkpointer.aget_cache_value("media", "a%") == {"url": 1}
     assert await checkpointer.aget_cache_value("media", "a") is None
     assert await checkpointer.alist_cache_keys("media", "a%") == ["a%"]
+    assert await checkpointer.alist_cache_keys("media", "") == ["a%", "ab"]
+    for prefix, error in ((5, TypeError), (0, TypeError), ("\ud800", ValueError)):
+        with pytest.raises(error, match="prefix"):
+            await checkpointer.alist_cache_keys("media", prefix)
     await store.store.pass_time(0.6)
     assert await checkpointer.aget_cache_value("media", "a%") is None
     assert await checkpointer.alist_cache_keys("media") == ["ab"]

@@ -233,6 +233,10 @@ async def pages_of_messages_are_checked(store: CheckpointerStore) -> None:
     await checkpointer.aput_messages(T1, said(*map(str, range(120))))
     assert len(await checkpointer.aget_messages(T1)) == 120
     assert len(await checkpointer.aget_messages(T1, offset=110)) == 10
+    for far in (120, 1 << 31, (1 << 63) - 1, 1 << 63, 1 << 200):
+        assert await checkpointer.aget_messages(T1, offset=far) == []
+        assert await checkpointer.aget_messages(T1, None, far, far) == []
+        assert await checkpointer.aget_threads({}, None, far, far) == []
     for page in ({"limit": 0}, {"limit": -1}, {"offset": -1}, {"offset": True}):
         with pytest.raises(ValueError, match=r"limit|offset"):
             await checkpointer.aget_messages(T1, **page)
