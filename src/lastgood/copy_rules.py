@@ -72,15 +72,30 @@ class Discard(Repeatable):
 
 @dataclass(frozen=True, slots=True)
 class Entomb(Repeatable):
-    """Take over that a thread was deleted, where nothing is known of it: late writers learn it."""
+    """Take over that a thread was deleted: late writers learn it, and pieces of it go.
 
-    tombstone: ThreadRow
+    A copy removes nothing that was ever seen. Where the thread is there still, the answer is False.
+    """
+
+    thread: ThreadRow
+    """The row of the incarnation that ended."""
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.tombstone.tenant, self.tombstone.name)
+        return Scope(self.thread.tenant, self.thread.name)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
-        if found.thread is not None:
-            return Writes(answer=False)
-        return Writes(thread=self.tombstone._replace(thread=0), answer=True)
+        ended, there = self.thread, found.thread
+        if there is None:
+            tombstone = ended.emptied()._replace(thread=0, state=DELETED)
+            return Writes(thread=tombstone, answer=True)
+        if there.state == ARRIVING:
+            incarnation = max(there.incarnation, ended.incarnation)
+            tombstone = there.emptied()._replace(state=DELETED, incarnation=incarnation)
+            return Writes(wiped=tombstone, answer=True)
+        return Writes(answer=not (there.live and self._is_of(there)))
+
+    def _is_of(self, there: ThreadRow) -> bool:
+        """Whether a thread has not begun after that end; one that was revived has its old time."""
+        ended = self.thread
+        return there.incarnation <= ended.incarnation or there.created_at == ended.created_at

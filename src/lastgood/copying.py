@@ -70,8 +70,8 @@ class Copier:
             row = unsealed(ThreadRow, columns)
             if row.live:
                 await self._thread(tenant, row)
-            elif row.state == DELETED and not self._choice.dry_run:
-                await self._target.commit(Entomb(row._replace(tenant=tenant)))
+            elif row.state == DELETED:
+                await self._entomb(tenant, row)
         except Refused as refused:
             self._refuse(columns, refused.kind, str(refused))
         except CheckpointConflictError as error:
@@ -89,7 +89,8 @@ class Copier:
         for _ in range(ATTEMPTS):
             now = await self._source.thread(row.tenant, row.name)
             if now is None or not now.live:
-                return  # it was deleted
+                await self._entomb(tenant, row)
+                return
             begun = self._done
             transfer = Transfer(self._source, self._target, tenant, now, self._choice)
             try:
@@ -107,6 +108,16 @@ class Copier:
             "it was written to all the time, in the source or by another copy in the target. "
             "Stop its writers and copy again.",
         )
+
+    async def _entomb(self, tenant: str, row: ThreadRow) -> None:
+        """Take over that a thread was deleted, unless the target shows it still."""
+        intent = Entomb(row._replace(tenant=tenant))
+        if not await self._target.decide(intent, dry_run=self._choice.dry_run):
+            raise Refused(
+                "differs",
+                "it was deleted in the source, and is there still. A copy removes nothing: "
+                "delete it in the target too, or keep it.",
+            )
 
     def _add(self, transfer: Transfer) -> None:
         report, row, reading = self.report, transfer.row, transfer.reading

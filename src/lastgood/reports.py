@@ -195,7 +195,7 @@ class NotCopied:
 
     `kind` is one of a few stable words:
 
-        differs   it is in the target already, with other content
+        differs   it is in the target already, with other content, or was deleted in the source
         deleted   it was deleted in the target
         changing  it was written to all the time
         damaged   it cannot be read as it was written

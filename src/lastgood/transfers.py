@@ -71,6 +71,13 @@ class Side(NamedTuple):
         """Carry out an intent."""
         return await self.driver.run(self.core.backend.commit(intent))
 
+    async def decide(self, intent: Intent, *, dry_run: bool) -> object:
+        """What an intent answers; it is carried out, unless that is only a try."""
+        if not dry_run:
+            return (await self.commit(intent)).answer
+        found = await self.driver.run(self.core.backend.look(intent.scope))
+        return intent.decide(found).answer
+
     def reading(self, row: ThreadRow, *, data: bool) -> ThreadReading:
         """A pass over a thread."""
         return ThreadReading(self.core, row, data=data)

@@ -216,6 +216,39 @@ async def what_was_deleted_here(store: Store) -> None:
 
 
 @case()
+async def what_was_deleted_between_two_copies(store: Store) -> None:
+    """It is reported as long as the target shows it, and removed by no copy."""
+    client, target = store.client(), elsewhere(store)
+    await save(client, "s", {"n": 1})
+    await copied(client, target)
+    await client.delete("s")
+    for dry_run in (True, False):
+        report = await copied(client, target, dry_run=dry_run)
+        assert [(p.thread, p.kind) for p in report.problems] == [("s", "differs")]
+        assert "deleted in the source" in report.problems[0].message
+        assert not report.complete
+    assert len(await headers(target, "s")) == 1
+    await target.delete("s")
+    assert (await copied(client, target)).complete
+    await save(target, "s", {"mine": 1})
+    assert (await copied(client, target)).complete
+    assert len(await headers(target, "s")) == 1
+
+
+@case()
+async def what_was_revived_and_deleted_here(store: Store) -> None:
+    """A later incarnation in the target is the same thread still, and is reported too."""
+    client, target = store.client(), elsewhere(store)
+    await save(client, "s", {"n": 1})
+    await copied(client, target)
+    await target.delete("s")
+    await copied(client, target, revive=True)
+    await client.delete("s")
+    report = await copied(client, target)
+    assert [(p.thread, p.kind) for p in report.problems] == [("s", "differs")]
+
+
+@case()
 async def a_choice_of_threads(store: Store) -> None:
     """By name, by time, or only to see what would be copied."""
     client, target = store.client(), elsewhere(store)

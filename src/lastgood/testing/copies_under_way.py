@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lastgood import BlockingClient, StorageError, TransientStorageError
+from lastgood import BlockingClient, StorageError, ThreadDeletedError, TransientStorageError
 from lastgood.backends.memory import MemoryBackend
 from lastgood.client import Client
 from lastgood.commits import Intent, Scope, Writes
@@ -146,8 +146,29 @@ async def removed_while_it_goes_over(store: Store) -> None:
     assert (await copied(client, target, progress=lambda *_: twin.expire("long@5"))).complete
     await same(client, target, "long", states=False)
     assert len(await headers(target, "long")) == 300
-    deleted = await copied(client, elsewhere(store, "b"), progress=lambda *_: twin.delete("long"))
+    given_up = elsewhere(store, "b")
+    deleted = await copied(client, given_up, progress=lambda *_: twin.delete("long"))
     assert (deleted.threads, deleted.problems) == (0, ())
+    await save(given_up, "long", {"mine": 1})
+
+
+@case()
+async def deleted_since_a_copy_was_interrupted(store: Store) -> None:
+    """What had arrived goes, late writers are refused, and the name is free again."""
+    client, target = store.client(), elsewhere(store)
+    old = await save(client, "s", LARGE)
+    end = _failing(target, 2)
+    with pytest.raises(StorageError, match="cut off"):
+        await copied(client, target)
+    end()
+    await client.delete("s")
+    assert (await copied(client, target, dry_run=True)).complete
+    assert await _arriving(target, "s") is not None
+    assert (await copied(client, target)).complete
+    with pytest.raises(ThreadDeletedError):
+        await save(target, "s", {"n": 2}, parent_id=old)
+    await save(target, "s", {"mine": 1})
+    assert (await target.verify(data=True)).clean
 
 
 @case()
