@@ -124,6 +124,6 @@ class ThreadAccount:
             return
         try:
             sketch = await self._core.sketch(row)
-        except CheckpointIntegrityError:
+        except (CheckpointIntegrityError, CheckpointNotFoundError):  # or removed meanwhile
             return
         self._meter.add(sketch.tree, sketch.slots, split=sketch.skeleton is not None)

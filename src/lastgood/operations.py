@@ -7,7 +7,7 @@ that they stay with their caller: users' own functions may be called then.
 
 from __future__ import annotations
 
-from lastgood.backend import Listing
+from lastgood.backend import Listing, Located
 from lastgood.core import About, Core, Loaded
 from lastgood.driver import Driver
 from lastgood.errors import CheckpointNotFoundError
@@ -69,10 +69,21 @@ async def handoff(
 
 async def timeline(core: Core, listing: Listing) -> list[Loaded]:
     """Checkpoints with their states, newest first."""
+    listed = await core.backend.history(core.tenant, listing)
+    while True:
+        try:
+            return await _loaded(core, listed)
+        except CheckpointNotFoundError:  # removed meanwhile: others are listed by now
+            before, listed = listed, await core.backend.history(core.tenant, listing)
+            if listed == before:
+                raise
+
+
+async def _loaded(core: Core, newest_first: list[Located]) -> list[Loaded]:
     found: list[Loaded] = []
-    for row in reversed(await core.backend.history(core.tenant, listing)):
+    for each in reversed(newest_first):
         near = found[-1].stored if found else None
-        found.append(await core.load(row, near=near))
+        found.append(await core.load(each, near=near))
     return found[::-1]
 
 

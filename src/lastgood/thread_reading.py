@@ -2,7 +2,8 @@
 
 Operations over a `Core`. Each checkpoint comes with the parts that it is the first to need; parts
 that no checkpoint needs any more are left where they are. Everything that goes by enters the
-thread's fingerprint. Damage is an error here: what is damaged is not carried on.
+thread's fingerprint. Damage is an error here: what is damaged is not carried on. What somebody
+removes meanwhile looks the same; whoever reads knows whether the thread has moved.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from lastgood import manifest
 from lastgood.auditing import ROWS
 from lastgood.backend import Columns, Section, Shelf
 from lastgood.core import Core
-from lastgood.errors import CheckpointIntegrityError
+from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError
 from lastgood.fingerprints import Fingerprint
 from lastgood.intervals import Intervals
-from lastgood.manifest import Spot, part_digest
+from lastgood.manifest import Spot, Stored, part_digest
 from lastgood.part_audit import Reach, reaches_of
 from lastgood.refs import short_name
 from lastgood.rows import CheckpointRow, LaneRow, Row, ThreadRow, read_slots, unsealed
@@ -122,8 +123,16 @@ class ThreadReading:
         node, is_skeleton = manifest.read(row.manifest)
         reaches = reaches_of(node, slots)
         if is_skeleton:
-            reaches += reaches_of((await self._core.sketch(row)).tree, slots)
+            reaches += reaches_of((await self._sketch(row)).tree, slots)
         return reaches
+
+    async def _sketch(self, row: CheckpointRow) -> Stored:
+        try:
+            return await self._core.sketch(row)
+        except CheckpointNotFoundError as error:
+            raise CheckpointIntegrityError(
+                f"{short_name(self._thread.name, row.seq)}: pages of its manifest are missing."
+            ) from error
 
     def _fresh(self, reaches: Iterable[Reach]) -> list[Reach]:
         """What no checkpoint before needed."""
