@@ -75,8 +75,11 @@ class ThreadRow(NamedTuple):
         )
 
     def touched(self, now: int, **changes: Any) -> ThreadRow:
-        """The row after changes at that time; its own time never goes back."""
-        updated_at = max(now, self.updated_at)
+        """The row after changes at that time; its own time never goes back, nor stands still.
+
+        So a row that is as it was says that only runs can have changed in the thread.
+        """
+        updated_at = max(now, self.updated_at + 1)
         return self._replace(updated_at=updated_at, active=updated_at >> MINUTE, **changes)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from lastgood import BlockingClient, StorageError, ThreadDeletedError, TransientStorageError
+from lastgood.backend import Section, Sheet
 from lastgood.backends.memory import MemoryBackend
 from lastgood.client import Client
 from lastgood.commits import Intent, Scope, Writes
@@ -134,6 +135,33 @@ async def a_thread_that_never_stands_still(store: Store) -> None:
     assert [info.thread_id for info in await target.threads()] == ["t"]
     assert (await copied(client, target)).complete
     await same(client, target, "s", "t")
+
+
+@case()
+async def a_switch_while_the_clock_is_behind(store: Store) -> None:
+    """It is noticed though the thread's newest time is ahead: rows of two moments never mix."""
+    client, target = store.client(), elsewhere(store)
+    store.harness.time.shift = 100.0
+    await save(client, "s", {"n": 0})
+    await save(client, "s", {"n": 1})
+    await client.fork("s@1", branch="side", switch=True)
+    store.harness.time.shift = 0.0
+    reader, other = store.client(), store.client()
+    twin: BlockingClient = getattr(other, "twin", None) or other.blocking
+    backend = core_of(reader).backend
+    whole = backend.survey
+
+    async def switched_after_lanes(tenant: str, sections: Sequence[Section]) -> list[Sheet]:
+        found = await whole(tenant, sections)
+        if sections[0].table == "lane":
+            backend.survey = whole  # type: ignore[method-assign]
+            twin.switch("s", "main")
+        return found
+
+    backend.survey = switched_after_lanes  # type: ignore[method-assign]
+    assert (await copied(reader, target)).complete
+    assert (await target.verify(data=True)).clean
+    await same(client, target, "s")
 
 
 @case(slow=True)
