@@ -68,6 +68,14 @@ class Claim(NamedTuple):
     agent: object
 
 
+class End(NamedTuple):
+    """A checkpoint that nothing has followed so far, and the branch that it was saved on."""
+
+    seq: int
+    lane: int
+    branch: str
+
+
 class ThreadAudit:
     """What is wrong with the rows of one thread."""
 
@@ -91,6 +99,7 @@ class ThreadAudit:
         self._seqs = Intervals()
         self._expiring = 0
         self._doubtful: set[int] = set()
+        self._ends: dict[int, End] = {}
         self._thread = None
         if self.row is None:
             self._thread = self.found("seal", self.shown, CHANGED, repairable=True, sure=True)
@@ -196,6 +205,9 @@ class ThreadAudit:
         self._check_link(row, where)
         self._ids.add(hash(row.id))
         self._links.add(hash(row.id + row.digest))
+        self._ends.pop(hash(row.before), None)
+        if row.expires_at is None:  # a branch goes on without a head that is over its time
+            self._ends[hash(row.id)] = End(row.seq, row.lane, row.branch)
         self._expiring += row.expires_at is not None
         return row
 
@@ -235,6 +247,7 @@ class ThreadAudit:
         if self.row is not None:
             self._check_counts(self.row)
             self._check_newest(self.row)
+            self._check_ends(self.row)
         self._check_names()
 
     def _check_lanes(self) -> None:
@@ -288,6 +301,19 @@ class ThreadAudit:
         if row.newest and not lost and not self.has(row.newest):
             message = "the checkpoint that it names as its newest is not there."
             self.found("count", self.shown, message, repairable=True)
+
+    def _check_ends(self, row: ThreadRow) -> None:
+        """Every checkpoint is a head or followed, where each can tell what it follows."""
+        whole = self.counts["checkpoint"] == row.checkpoints and not self._doubtful
+        linked = not any(finding.kind == "link" for finding in self.findings)
+        if not (whole and linked) or len(self.branches) != row.branches or self.gone:
+            return
+        heads = {hash(branch.head) for branch in self.branches}
+        for id, end in self._ends.items():
+            if id not in heads:
+                where = f"{self.agent(end.lane)} branch {end.branch}"
+                message = f"nothing leads to @{end.seq} any more: a change of a branch was lost."
+                self.found("head", where, message, repairable=True)
 
     def _check_names(self) -> None:
         """Heads must be there. A tag may outlive what it names, unless that was lost."""

@@ -24,7 +24,7 @@ class Problem:
         seal    a row was changed by something else than Lastgood
         row     a row is missing, there twice, or cannot be read
         count   a thread's counter disagrees with what is there
-        head    a branch names a checkpoint that is not there
+        head    a branch names a checkpoint that is not there, or one that it had left behind
         link    what a checkpoint follows is not there, or is another one
         digest  a checkpoint's fields do not give its digest
         root    a checkpoint's state is not the one that was saved

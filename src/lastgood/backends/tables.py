@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from lastgood.backend import Listing
 from lastgood.commits import NOTHING, Found, Place, Scope, Taken, Writes
 from lastgood.errors import CheckpointIntegrityError
+from lastgood.ids import show_id
 from lastgood.manifest import Spot
 from lastgood.rows import (
     BranchRow,
@@ -152,6 +153,7 @@ class Tables(ABC):
         now = self.now_in(thread)
         if not thread.live:
             return Found(now=now, thread=thread, rows=rows)
+        audit_head(thread, head)
         return Found(
             now=now,
             thread=thread,
@@ -325,6 +327,17 @@ def audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:
         raise CheckpointIntegrityError(
             f"thread {thread.name!r} has {found} {what} rows of {expected}: the store is damaged."
         )
+
+
+def audit_head(thread: ThreadRow, head: CheckpointRow | None) -> None:
+    """The head of an only branch is the newest checkpoint, unless that was removed since."""
+    if head is None or thread.branches != 1 or thread.newest in (b"", head.id):
+        return
+    raise CheckpointIntegrityError(
+        f"the newest checkpoint of thread {thread.name!r} is {show_id(thread.newest)}, "
+        f"but its only branch ends at @{head.seq}: the store is damaged.",
+        hint="`lastgood verify` tells more. Each checkpoint can be restored by its id.",
+    )
 
 
 def absent(thread: ThreadRow, holds: bool, what: str) -> None:

@@ -26,7 +26,9 @@ from lastgood.commits import Intent, Writes
 from lastgood.errors import StorageFullError
 from lastgood.rows import TABLES, CheckpointRow, fields_of
 
-FIELDS: dict[str, tuple[str, ...]] = {name: fields_of(cls) for cls, name in TABLES.items()}
+FIELDS: dict[str, tuple[str, ...]] = {
+    name: (*fields_of(cls), "seal") for cls, name in TABLES.items()
+}
 
 ORDER = {
     "lane": "number",
@@ -105,7 +107,7 @@ class BackendHarness:
         pytest.skip(f"{type(self).__name__} cannot remove parts of {thread}")
 
     def edit_row(self, table: str, thread: str, column: str, value: object) -> None:
-        """Change a column in the newest row of a table that belongs to a thread, not its seal."""
+        """Change a column in the newest row of a table that belongs to a thread, and no other."""
         pytest.skip(f"{type(self).__name__} cannot edit {table}.{column} of {thread}: {value!r}")
 
     def lose_row(self, table: str, thread: str) -> None:
