@@ -21,7 +21,7 @@ from lastgood.errors import CheckpointIntegrityError
 from lastgood.item_rules import ItemDraft, changed, live_item
 from lastgood.rows import ItemRow
 from lastgood.rules import Save
-from lastgood.thread_rules import deleted
+from lastgood.thread_rules import check_holder, deleted
 
 SHELF = "alias"
 
@@ -93,6 +93,7 @@ class SaveAs:
         return self.save.scope._replace(items=(self.place, *parent, *beside), novel=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:
+        check_holder(self.save.holder, found, self.save.thread)
         own, parent = found_alias(found, self.place), found_alias(found, self.parent)
         if own is not None and own.id == self.save.draft.id:
             return Writes(answer=self.save.decide(found, taken).answer)

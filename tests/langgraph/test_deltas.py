@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.graph import START, StateGraph
 
+from lastgood import CheckpointNotFoundError
 from lastgood.adapters.langgraph import LastgoodSaver
 from tests.langgraph.test_saver import checkpoint, config, put
 
@@ -290,6 +291,69 @@ class TestGraphs:
             app.invoke({"log": [f"in{number}"]}, config(), durability="exit")
         found = graph(LastgoodSaver(saver.client)).get_state(config()).values["log"]
         assert [entry for entry in found if entry.startswith("in")] == [f"in{n}" for n in range(5)]
+
+
+@pytest.mark.scenario("S75")
+class TestRunsThatComeTooLate:
+    """What a run goes on from is removed while it runs."""
+
+    def test_behind_a_prune_after_another_run(self, saver: LastgoodSaver, remover: Any) -> None:
+        todo: list[Any] = []
+        app, after = _interrupted(saver, todo), {}
+
+        def meanwhile() -> None:
+            app.invoke({"log": ["other run"]}, config(), durability="sync")
+            remover.prune(["t"])
+            after.update(app.get_state(config()).values)
+
+        todo.append(meanwhile)
+        with pytest.raises(CheckpointNotFoundError, match=r"of thread 't' was removed while"):
+            app.invoke({"log": ["late"]}, config(), durability="sync")
+        assert app.get_state(config()).values == after
+        assert after["log"] == ["first", "node", "late", "other run", "node"]
+
+    def test_behind_a_removal_of_itself(self, saver: LastgoodSaver, remover: Any) -> None:
+        todo: list[Any] = []
+        app, run = _interrupted(saver, todo), {**config(), "metadata": {"run_id": "one"}}
+        todo.append(lambda: remover.delete_for_runs(["one"]))
+        with pytest.raises(CheckpointNotFoundError):
+            app.invoke({"log": ["late"]}, run, durability="sync")
+        assert app.get_state(config()).values["log"] == ["first", "node"]
+        app.invoke({"log": ["next"]}, config(), durability="sync")
+        assert app.get_state(config()).values["log"] == ["first", "node", "next", "node"]
+
+    def test_a_revision_needs_its_parent_no_more(self, saver: LastgoodSaver) -> None:
+        first, _ = put(saver, {"a": 1})
+        second, made = put(saver, {"a": 2}, parent=first)
+        saver.prune(["t"])
+        put(saver, {}, checkpoint={**made, "channel_values": {"a": 3}}, parent=first)
+        [listed] = saver.list(config())
+        assert listed.config == second
+        assert listed.checkpoint["channel_values"] == {"a": 3}
+
+
+@pytest.fixture(params=["the same saver", "another one"])
+def remover(request: pytest.FixtureRequest, saver: LastgoodSaver) -> LastgoodSaver:
+    return saver if request.param == "the same saver" else LastgoodSaver(saver.client)
+
+
+def _interrupted(saver: LastgoodSaver, todo: list[Any]) -> Any:
+    """A graph after its first turn, whose node does what there is to do."""
+
+    class State(TypedDict, total=False):
+        log: Annotated[list[str], DeltaChannel(joined, list, snapshot_frequency=100)]
+
+    def node(state: State) -> State:
+        while todo:
+            todo.pop()()
+        return {"log": ["node"]}
+
+    made = StateGraph(State)
+    made.add_node("node", node)
+    made.add_edge(START, "node")
+    app = made.compile(checkpointer=saver)
+    app.invoke({"log": ["first"]}, config(), durability="sync")
+    return app
 
 
 class TestRevisionsThatGo:

@@ -1,7 +1,7 @@
 """What a saver remembers of checkpoints that it put or read: enough to put the next one at once.
 
-Nothing here is trusted: a commit checks what it was told, so an entry that is out of date costs a
-second attempt and nothing else.
+Nothing here is trusted: a commit checks what it was told. An entry whose checkpoint was removed
+since stays, for it tells a run that comes too late from one that begins.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class Entry(NamedTuple):
     """A checkpoint under its alias."""
 
     id: bytes
+    thread: int
     branch: str
     versions: Mapping[str, Any]
     seen: Mapping[str, Any]
@@ -29,7 +30,7 @@ class Entry(NamedTuple):
     def of(cls, row: CheckpointRow, context: Context) -> Entry:
         """Of a stored checkpoint; LangGraph goes on changing the very dicts that it gave us."""
         seen = {node: dict(versions) for node, versions in context.seen.items()}
-        return cls(row.id, row.branch, dict(context.versions), seen)
+        return cls(row.id, row.thread, row.branch, dict(context.versions), seen)
 
 
 class Memory:
@@ -58,9 +59,7 @@ class Memory:
         _shorten(self._runs)
 
     def forget(self, thread: str) -> None:
-        """Something was removed from a thread."""
-        for entry in [key for key in list(self._entries) if key[0].thread == thread]:
-            self._entries.pop(entry, None)
+        """The list of runs may have become shorter."""
         for run in [key for key in list(self._runs) if key[0] == thread]:
             self._runs.pop(run, None)
 

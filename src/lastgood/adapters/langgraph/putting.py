@@ -29,7 +29,7 @@ from lastgood.backend import ItemListing
 from lastgood.codec import Dropped
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
-from lastgood.errors import SerializationError
+from lastgood.errors import CheckpointNotFoundError, SerializationError
 from lastgood.item_rules import ChangeItems, ChangeItemsBeside, ItemDraft, hidden
 from lastgood.manifest import Stored
 from lastgood.rows import CheckpointRow, ItemRow
@@ -92,6 +92,7 @@ class Putting:
             draft=self._core.draft(captured, about),
             branch=known.branch if known else None,
             parent=known.id if known else None,
+            holder=known.thread if known else None,
             owner=self._core.options.user,
             switch=True,
         )
@@ -174,7 +175,7 @@ class Putting:
             writes = await core.backend.commit(intent)
             if not isinstance(writes.answer, Known):
                 break
-            intent = _corrected(intent, writes.answer, put.branch)
+            intent = _corrected(intent, writes.answer, put)
             again = await self._same(intent)
             if again is not None:
                 return again
@@ -250,16 +251,30 @@ def _beside(fields: Fields) -> dict[bytes, Node]:
     return {key: settled(child) for key, child in fields.children.items()}
 
 
-def _corrected(intent: SaveAs, known: Known, branch: str | None) -> SaveAs:
-    """The same with what the store says of the aliases."""
+def _corrected(intent: SaveAs, known: Known, put: Put) -> SaveAs:
+    """The same with what the store says of the aliases; raises if the parent was there and went.
+
+    Without it, the line would begin anew and delta channels would lose what they had. A checkpoint
+    that is there already is left what it needs of a parent that goes.
+    """
+    if intent.parent_id and known.parent is None and known.own is None:
+        raise _late(put)
     parent_id = known.parent.id if known.parent else b""
     follows = known.own.id if known.own and known.own.id else parent_id
-    save = intent.save._replace(parent=follows or None, branch=branch)
+    save = intent.save._replace(parent=follows or None, branch=put.branch)
     beside = intent.beside
     if known.own and known.own.id:
         note = ItemDraft(*revised_place(intent.place), b"", first_wins=True)
         beside = tuple(dict.fromkeys((*beside, note)))
     return replace(intent, save=save, parent_id=parent_id, replaces=known.own, beside=beside)
+
+
+def _late(put: Put) -> CheckpointNotFoundError:
+    return CheckpointNotFoundError(
+        f"checkpoint {put.context.parent} of thread {put.spot.thread!r} was removed while a run "
+        "still went on from it.",
+        hint="Begin the run again: it goes on from the newest checkpoint that is left.",
+    )
 
 
 def _again(row: ItemRow) -> ItemDraft:
