@@ -39,6 +39,7 @@ class Memory:
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[Spot, str], Entry] = OrderedDict()
         self._runs: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._threads: OrderedDict[str, int] = OrderedDict()
 
     def get(self, spot: Spot, alias: str | None) -> Entry | None:
         """What is known of a checkpoint."""
@@ -48,6 +49,16 @@ class Memory:
         """Remember a checkpoint."""
         self._entries[spot, alias] = entry
         _shorten(self._entries)
+        self._threads[spot.thread] = entry.thread
+        _shorten(self._threads)
+
+    def thread(self, name: str) -> int | None:
+        """The key of the thread that was seen last under a name."""
+        return self._threads.get(name)
+
+    def leave(self, name: str) -> None:
+        """There is nothing under a name: whoever writes next begins it."""
+        self._threads.pop(name, None)
 
     def is_noted(self, thread: str, run: str) -> bool:
         """Whether a run is on the thread's list already."""

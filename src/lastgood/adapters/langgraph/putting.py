@@ -92,7 +92,7 @@ class Putting:
             draft=self._core.draft(captured, about),
             branch=known.branch if known else None,
             parent=known.id if known else None,
-            holder=known.thread if known else None,
+            holder=known.thread if known else self._held(spot, metadata),
             owner=self._core.options.user,
             switch=True,
         )
@@ -104,6 +104,19 @@ class Putting:
             beside=self._noted(spot.thread, run),
         )
         return Put(spot, context, intent, run)
+
+    def _held(self, spot: Spot, metadata: Mapping[str, Any]) -> int | None:
+        """The thread, by its key, in which the graph around a subgraph is.
+
+        A subgraph begins without a parent, but must not bring back a thread that was deleted. What
+        a run puts at its exit alone is not known yet: then it is the thread that was seen last.
+        """
+        outer = metadata.get("parents")
+        if not spot.namespace or not isinstance(outer, Mapping) or not outer:
+            return None
+        known = (self._memory.get(Spot(spot.thread, name), id) for name, id in outer.items())
+        seen = self._memory.thread(spot.thread)
+        return next((entry.thread for entry in known if entry is not None), seen)
 
     def _captured(
         self,

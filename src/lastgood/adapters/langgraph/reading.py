@@ -87,6 +87,8 @@ class Reading:
     async def latest(self, spot: Spot) -> Raw | None:
         """The same with its values."""
         head = await self.head(spot)
+        if head is None and not spot.namespace:
+            self._memory.leave(spot.thread)
         return (await self._loaded([head]))[0] if head else None
 
     async def by_id(self, spot: Spot, id: str) -> Raw | None:
