@@ -259,6 +259,33 @@ class TestLists:
         before = config(id="00000000-0000-6000-8000-000000000000")
         assert ids(saver.list(config(), before=before)) == []
 
+    def test_of_one_id(self, saver: LastgoodSaver) -> None:
+        first, _ = put(saver, {"a": 1})
+        second, _ = put(saver, {"a": 2}, parent=first)
+        inner, _ = put(saver, {"a": 3}, ns="sub:1")
+        id = inner["configurable"]["checkpoint_id"]
+        anywhere: Any = {"configurable": {"thread_id": "t", "checkpoint_id": id}}
+        assert [found.config for found in saver.list(anywhere)] == [inner]
+        assert list(saver.list(config(id=id))) == []
+        assert list(saver.list(anywhere, limit=0)) == []
+        assert [found.config for found in saver.list(first, before=second)] == [first]
+        assert list(saver.list(first, before=first)) == []
+        assert list(saver.list(second, before=first)) == []
+        assert list(saver.list(second, before=config(id="0"))) == []
+
+    def test_an_empty_id_is_none(self, saver: LastgoodSaver) -> None:
+        first, _ = put(saver, {"a": 1})
+        second, _ = put(saver, {"a": 2}, parent=first)
+        empty = config(id="")
+        found = saver.get_tuple(empty)
+        assert found is not None
+        assert found.config == second
+        assert [each.config for each in saver.list(empty, before=empty)] == [second, first]
+        third, _ = put(saver, {"a": 3}, parent=empty)
+        found = saver.get_tuple(third)
+        assert found is not None
+        assert found.parent_config is None
+
 
 class TestValues:
     def test_come_back_as_they_were(self, saver: LastgoodSaver) -> None:

@@ -56,7 +56,7 @@ async def pages(
     """Checkpoints, newest first in each thread; read in pages, with nothing held in between."""
     driver, left = driver or Direct(), asked.limit
     if asked.thread is not None and asked.id is not None:
-        found = await driver.run(_single(reading, asked.thread, asked.id, asked))
+        found = await driver.run(_named(reading, asked.thread, asked.id, asked))
         for raw in found[:left]:
             yield raw
         return
@@ -71,11 +71,20 @@ async def pages(
             left = None if left is None else left - len(found)
 
 
-async def _single(reading: Reading, thread: str, id: str, asked: Asked) -> list[Raw]:
-    raw = await reading.by_id(Spot(thread, asked.namespace or ""), id)
-    if raw is None or raw.located is None:
-        return []
-    return [raw] if reading.has(raw.located.row, Wanted(asked.metadata)) else []
+async def _named(reading: Reading, thread: str, id: str, asked: Asked) -> list[Raw]:
+    """The checkpoint of an id: in the namespace given, or in whichever has one."""
+    given = asked.namespace
+    spots = await reading.spots(thread) if given is None else [Spot(thread, given)]
+    aliases = await reading.aliases(thread, [spot.alias(id) for spot in spots])
+    listing, wanted = await _beginning(reading, asked, thread)
+    found: list[Raw] = []
+    for spot in spots:
+        alias = aliases.get(spot.alias(id))
+        if alias is not None and (listing.before is None or alias.seq < listing.before):
+            raw = await reading.by_id(spot, id)
+            if raw and raw.located and reading.is_wanted(id, raw.located.row, wanted):
+                found.append(raw)
+    return found
 
 
 async def _names(reading: Reading) -> list[str]:

@@ -7,6 +7,7 @@ but not yet turned into values: that is for the caller's thread.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from lastgood.adapters.graph_names import REVISED, WRITES, Spot, namespace_of
@@ -169,6 +170,12 @@ class Reading:
             last = page[-1].row
             listing = listing._replace(after=(last.active, last.thread))
 
+    async def spots(self, thread: str) -> list[Spot]:
+        """The namespaces of a thread."""
+        outline = await self._core.backend.outline(self._core.tenant, thread)
+        names = [namespace_of(lane.agent) for lane in outline.lanes] if outline else []
+        return [Spot(thread, name) for name in names if name is not None]
+
     async def place_of(self, spot: Spot, id: str) -> int | None:
         """The seq at which lists have a checkpoint."""
         found = await self.aliases(spot.thread, [spot.alias(id)])
@@ -180,17 +187,16 @@ class Reading:
         """The next checkpoints of a thread, newest first, and where to go on."""
         located = await self._core.backend.history(self._core.tenant, listing)
         rows = await self._listed(listing.thread, [one for one in located if is_ours(one)])
-        kept = [row for row in rows if self._is_wanted(row, wanted)][:limit]
+        fit = (r for r in rows if self.is_wanted(r.context.id, r.located.row, wanted))
+        kept = list(islice(fit, limit))
         more = len(located) == listing.limit
         following = listing._replace(before=located[-1].row.seq) if more else None
         return await self._loaded(kept), following
 
-    def _is_wanted(self, row: Row, wanted: Wanted) -> bool:
-        older = wanted.older_than is None or row.context.id < wanted.older_than
-        return older and self.has(row.located.row, wanted)
-
-    def has(self, row: CheckpointRow, wanted: Wanted) -> bool:
-        """Whether a checkpoint has all of the metadata; True is not 1."""
+    def is_wanted(self, id: str, row: CheckpointRow, wanted: Wanted) -> bool:
+        """Whether a checkpoint is old enough and has all of the metadata; True is not 1."""
+        if wanted.older_than is not None and id >= wanted.older_than:
+            return False
         if not wanted.metadata:
             return True
         stored = read_mapping(self._core.codec, row.metadata)

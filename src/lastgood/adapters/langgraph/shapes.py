@@ -48,9 +48,9 @@ def spot_of(config: RunnableConfig) -> Spot:
 
 
 def id_of(config: RunnableConfig) -> str | None:
-    """The checkpoint that a config names; None counts as absent."""
+    """The checkpoint that a config names; None and "" count as absent, as LangGraph takes them."""
     found = config["configurable"].get("checkpoint_id")
-    return None if found is None else str(found)
+    return None if found is None or found == "" else str(found)
 
 
 def config_of(spot: Spot, id: str) -> RunnableConfig:
