@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from dict_store import CODEC, Shop, made, play
 from lastgood.building import build, grafted
+from lastgood.codec import Dropped
 from lastgood.errors import SerializationError
 from lastgood.pages import SLICE
-from lastgood.splitting import INLINE, addition
+from lastgood.splitting import INLINE, addition, split
 
 EXAMPLES = settings(
     max_examples=60,
@@ -371,3 +372,21 @@ def test_sizes_round_the_limits(size: int) -> None:
         for before in (None, "y" * 10_000, ["y"] * 10_000, {"k": "y" * 10_000}):
             play([{"v": before}, {"v": value}])
             play([before, value])
+
+
+@EXAMPLES
+@given(st.dictionaries(st.text(max_size=8), elements, max_size=8), st.data())
+def test_what_is_said_to_be_the_same_is_that_of_the_base(
+    before: dict[str, Any], data: st.DataObject
+) -> None:
+    """However large the value was and is; as if the value had been given with it."""
+    base = split(CODEC.encoder(), before)
+    assert not isinstance(base, Dropped)
+    given = {key: data.draw(elements) for key in data.draw(st.permutations([*before, "new"]))}
+    same = {key for key in before if data.draw(st.booleans())}
+    expected = {key: before[key] if key in same else value for key, value in given.items()}
+    found = split(CODEC.encoder(), given, base, same=same)
+    whole = split(CODEC.encoder(), expected)
+    assert not isinstance(found, Dropped)
+    assert not isinstance(whole, Dropped)
+    assert (type(found), found.hash, found.size) == (type(whole), whole.hash, whole.size)

@@ -8,14 +8,25 @@ operation suspends for the first time.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection
 from collections.abc import Sequence as Items
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lastgood import pages
-from lastgood.codec import Codec, Dropped, Encoder, Family, Shape, nested_token, skip
+from lastgood.codec import (
+    DICT,
+    Codec,
+    Dropped,
+    Encoder,
+    Family,
+    Shape,
+    entries,
+    map_header,
+    nested_token,
+    skip,
+)
 from lastgood.pages import SLICE, Chunk
 from lastgood.placing import grown, laid
 from lastgood.recurring import LARGE, jump, nearly
@@ -41,7 +52,7 @@ class _Site(NamedTuple):
     base: Node | None
     known: Sequence | None
     """The base, if its pages can be compared with this value's."""
-    same: Container[object] = ()
+    same: Collection[object] = ()
     """Keys of which the caller knows that their values are those of the base."""
 
 
@@ -50,12 +61,14 @@ def split(
     value: object,
     base: Node | None = None,
     path: Path = (),
-    same: Container[object] = (),
+    same: Collection[object] = (),
 ) -> Node | Dropped:
     """Make the tree of a value; `Dropped` if policy says so and the value cannot be kept.
 
     What stands under one of the keys `same` is taken over from the base where that is possible.
     """
+    if same and isinstance(base, Leaf):
+        base = _opened(base, same)
     if type(value) is not list and not isinstance(base, _TAKEN_APART):
         leaf = _leaf(encoder, value, path)
         if leaf is not None:
@@ -69,6 +82,12 @@ def split(
     if shape.family is Family.MAP and len(shape.content) <= FIELDS:
         return _fields(site)
     return _text(site) if shape.family in (Family.TEXT, Family.RAW) else _elements(site)
+
+
+def _opened(base: Leaf, same: Collection[object]) -> Fields:
+    """What a small mapping has under some of its keys."""
+    found = entries(base.data, same)
+    return Fields(DICT, b"", {_short_name(key): Leaf(v) for key, v in found.items()})
 
 
 def _leaf(encoder: Encoder, value: object, path: Path) -> Leaf | Dropped | None:
@@ -97,10 +116,18 @@ def _fields(site: _Site) -> Node | Dropped:
             children[name] = child
             size += len(name) + child.size
     if size <= INLINE:
-        leaf = _leaf(site.encoder, site.value, site.path)
+        mixed = site.same and site.shape.kind == DICT
+        leaf = _closed(children) if mixed else _leaf(site.encoder, site.value, site.path)
         if leaf is not None:
             return leaf
     return Fields(site.shape.kind, site.shape.extra, children)
+
+
+def _closed(children: dict[bytes, Node]) -> Leaf | None:
+    """A plain mapping of small values as one value, with those that are taken over as they are."""
+    parts = [name + child.data for name, child in children.items() if isinstance(child, Leaf)]
+    data = map_header(len(children)) + b"".join(parts)
+    return Leaf(data) if len(parts) == len(children) and len(data) <= INLINE else None
 
 
 @lru_cache(maxsize=4096)

@@ -355,6 +355,55 @@ class TestValues:
         assert found.checkpoint["channel_values"] == more
 
 
+class TestUnchangedChannels:
+    """Their values are those of the checkpoint before, however large the state is."""
+
+    @pytest.fixture(params=["small", "large", "becomes small", "becomes large"])
+    def sizes(self, request: pytest.FixtureRequest) -> list[int]:
+        found: list[int] = {
+            "small": [9, 9],
+            "large": [9000, 9000],
+            "becomes small": [9000, 9],
+            "becomes large": [9, 9000],
+        }[request.param]
+        return found
+
+    def test_may_be_changed_in_place_before_they_are_put(
+        self, saver: LastgoodSaver, sizes: list[int]
+    ) -> None:
+        log, parent = ["one"], None
+        for number, size in enumerate(sizes):
+            values = {"log": log, "when": datetime(2026, 1, 1, tzinfo=UTC), "pad": "x" * size}
+            versions = {"log": "1", "when": "1", "pad": str(number)}
+            new = {"pad": str(number)} if number else versions
+            parent, _ = put(saver, values, parent=parent, versions=versions, new=new)
+            log.append("two")
+        for reader in (saver, LastgoodSaver(saver.client)):
+            found = reader.get_tuple(config())
+            assert found is not None
+            expected = {
+                "log": ["one"],
+                "when": datetime(2026, 1, 1, tzinfo=UTC),
+                "pad": "x" * sizes[-1],
+            }
+            assert found.checkpoint["channel_values"] == expected
+
+    def test_are_left_as_the_hook_made_them(
+        self, harness: BackendHarness, sizes: list[int]
+    ) -> None:
+        count = iter(range(10))
+        hook = lambda channels: {**channels, "key": f"made {next(count)}"}  # noqa: E731
+        saver, parent = LastgoodSaver(Client.on(harness.backend(), before_save=hook)), None
+        for number, size in enumerate(sizes):
+            versions = {"key": "1", "pad": str(number)}
+            new = {"pad": str(number)} if number else versions
+            values = {"key": "secret", "pad": "x" * size}
+            parent, _ = put(saver, values, parent=parent, versions=versions, new=new)
+        found = saver.get_tuple(config())
+        assert found is not None
+        assert found.checkpoint["channel_values"]["key"] == "made 0"
+
+
 class TestHook:
     """`before_save` sees channels with their values, of checkpoints and of writes."""
 

@@ -21,7 +21,7 @@ from lastgood.codec.kinds import (
     unpaired,
 )
 from lastgood.codec.levels import closed, container_body, opened, split_values, text_body
-from lastgood.codec.msgpack import array_header, ext, map_header, skip
+from lastgood.codec.msgpack import array_header, entries, ext, map_header, skip
 from lastgood.codec.native import ROW
 from lastgood.codec.opaque import Noticing, Opaque, name_places
 from lastgood.codec.records import blank_record, cached_names, is_record, slots_of
@@ -69,6 +69,7 @@ __all__ = [
     "cached_names",
     "closed",
     "container_body",
+    "entries",
     "is_record",
     "is_token",
     "keyed_by_text",

@@ -1,4 +1,4 @@
-"""Msgpack tokens: headers, lengths and nesting, without decoding anything.
+"""Msgpack tokens: headers, lengths and nesting, without decoding any type of ours.
 
 Owns the byte layout and the options under which `ormsgpack` keeps its hands off our types.
 Must not know kinds or classes. Invariant: headers are the shortest possible, as `ormsgpack`
@@ -6,6 +6,8 @@ writes them, so bytes put together here equal bytes packed natively.
 """
 
 from __future__ import annotations
+
+from collections.abc import Container
 
 import ormsgpack
 
@@ -127,6 +129,16 @@ def _step(data: bytes, offset: int) -> tuple[int, int]:
 
 def _truncated() -> SerializationError:
     return SerializationError("The stored bytes end in the middle of a value.")
+
+
+def entries(data: bytes, names: Container[object]) -> dict[str, bytes]:
+    """The encodings of some values of a map with plain keys; of anything else none."""
+    found = ormsgpack.unpackb(data, ext_hook=ormsgpack.Ext)
+    if type(found) is not dict:
+        return {}
+    return {
+        key: ormsgpack.packb(value, option=OPTIONS) for key, value in found.items() if key in names
+    }
 
 
 def deeper_than(data: bytes, limit: int) -> bool:
