@@ -42,6 +42,16 @@ class TestAddresses:
             LastgoodSaver.from_conn_string("mysql://ann:secret@host/app")
         assert "secret" not in str(refused.value)
 
+    @pytest.mark.parametrize("kind", [LastgoodSaver, LastgoodStore])
+    def test_may_be_paths(self, kind: Any, tmp_path: Path) -> None:
+        with kind.from_conn_string(tmp_path / "made.db") as made:
+            assert made.client.url.endswith("made.db")
+
+    @pytest.mark.parametrize("kind", [LastgoodSaver, LastgoodStore])
+    def test_that_are_missing_are_told(self, kind: Any) -> None:
+        with pytest.raises(TypeError, match=r"not NoneType.*environment variable"):
+            kind.from_conn_string(None)
+
     @pytest.mark.server("postgres")
     def test_the_other_spelling_of_postgres(self, postgres_url: str) -> None:
         address = postgres_url.replace("postgresql://", "postgres://", 1)

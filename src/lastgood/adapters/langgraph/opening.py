@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Generator
 from typing import Any, Unpack
@@ -14,11 +15,18 @@ from lastgood.registry import BACKENDS, scheme_of
 _LIBPQ = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service|sslmode)\s*=")
 
 
-def client_for(address: str, **options: Unpack[ClientOptions]) -> Client:
+def client_for(address: str | os.PathLike[str], **options: Unpack[ClientOptions]) -> Client:
     """A client by an address such as `redis://...`, by libpq's `host=... dbname=...`, or by a path.
 
     What has a scheme is never taken for a path: its password would end up in the name of a file.
     """
+    if isinstance(address, os.PathLike):
+        return Client.sqlite(address, **options)
+    if not isinstance(address, str):
+        raise TypeError(
+            f"an address or a path is a str or a Path, not {type(address).__name__}. "
+            "Does the environment variable that it comes from have a value?"
+        )
     if address == ":memory:":
         return Client.memory(**options)
     if _LIBPQ.match(address):

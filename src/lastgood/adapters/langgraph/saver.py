@@ -8,6 +8,7 @@ a caller iterates.
 from __future__ import annotations
 
 import copy
+import os
 import random
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -90,7 +91,9 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         return cls(Client.memory(**options))
 
     @classmethod
-    def from_conn_string(cls, address: str, **options: Unpack[ClientOptions]) -> Self:
+    def from_conn_string(
+        cls, address: str | os.PathLike[str], **options: Unpack[ClientOptions]
+    ) -> Self:
         """A saver on a store by its address, or on a file by its path."""
         return cls(client_for(address, **options))
 
