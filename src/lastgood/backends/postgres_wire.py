@@ -260,6 +260,9 @@ _REFUSALS: dict[type[psycopg.Error], str] = {
 """What does not get better by itself, and what to do about it."""
 
 
+_TOO_LONG = "Use shorter names and keys: PostgreSQL has room for about 2,700 bytes of one."
+
+
 def _translation(error: psycopg.Error, label: str) -> LastgoodError:
     state = error.sqlstate or ""
     text = _first_line(error)
@@ -270,6 +273,8 @@ def _translation(error: psycopg.Error, label: str) -> LastgoodError:
         return BackendConnectionError(said, hint=_WRONG)
     if state in ("53100", "53200"):
         return StorageFullError(said, hint="Nothing of this save was kept.")
+    if state.startswith("54"):  # a limit of PostgreSQL itself, however often it is tried
+        return StorageError(said, hint=_TOO_LONG)
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return TransientStorageError(said, hint="The server may be starting; try again.")
     failed = isinstance(error, errors.InFailedSqlTransaction)
