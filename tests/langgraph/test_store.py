@@ -1,10 +1,13 @@
 """The cross-thread store: the interface of LangGraph, one set of semantics on all backends."""
 
 import asyncio
+import math
+import random
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from langchain_core.embeddings import Embeddings
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.base import (
@@ -18,6 +21,7 @@ from langgraph.store.base import (
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
 from lastgood.client import Client
+from lastgood.errors import StorageError, TransientStorageError
 from lastgood.testing.harness import BackendHarness
 
 
@@ -230,6 +234,41 @@ class TestTime:
         assert store.list_namespaces() == []
 
 
+class TestRefusals:
+    """What no store can keep is refused before the first operation of a batch."""
+
+    @pytest.mark.parametrize("ttl", [math.inf, -math.inf, math.nan, 1e12, 1e300])
+    def test_times_without_end(self, store: LastgoodStore, ttl: float) -> None:
+        with pytest.raises(ValueError, match="less than 950 years"):
+            store.batch([PutOp(("n",), "first", {"v": 1}), PutOp(("n",), "k", {"v": 1}, ttl=ttl)])
+        assert store.search(("n",)) == []
+
+    def test_times_that_are_no_numbers(self, store: LastgoodStore) -> None:
+        with pytest.raises(TypeError, match="number of minutes, not str"):
+            store.put(("n",), "k", {"v": 1}, ttl="5")  # type: ignore[arg-type]
+
+    def test_labels_that_are_no_text(self, store: LastgoodStore) -> None:
+        wrong = ("a", "b\ud800")
+        for op in (PutOp(wrong, "k", {"v": 1}), GetOp(wrong, "k"), SearchOp(wrong)):
+            with pytest.raises(ValueError, match="half of a character"):
+                store.batch([op])
+
+    def test_operations_that_are_none(self, store: LastgoodStore) -> None:
+        with pytest.raises(ValueError, match="object is no operation of a store"):
+            store.batch([object()])  # type: ignore[list-item]
+
+    def test_a_key_that_is_too_long_for_an_index(self, store: LastgoodStore, scheme: str) -> None:
+        long = random.Random(1).randbytes(4000).hex()
+        if scheme != "postgresql":
+            store.put(("n",), long, {"v": 1})
+            assert store.get(("n",), long) is not None
+            return
+        for namespace, key in ((("n",), long), ((long,), "k")):
+            with pytest.raises(StorageError, match="Use shorter names and keys") as refused:
+                store.put(namespace, key, {"v": 1})
+            assert not isinstance(refused.value, TransientStorageError)
+
+
 def embed(texts: list[str]) -> list[list[float]]:
     """As many of each letter as the text has."""
     return [[float(text.count(letter)) for letter in "abc"] for text in texts]
@@ -275,6 +314,22 @@ class TestMeaning:
         scores = {item.key: item.score for item in newer.search(("n",), query="a")}
         assert scores["old"] is None
         assert scores["new"] is not None
+
+    def test_questions_are_embedded_as_such(self, client: Client) -> None:
+        class Opposite(Embeddings):
+            """A model that takes questions in another way than documents."""
+
+            def embed_documents(self, texts: list[str]) -> list[list[float]]:
+                return [[1.0, 0.0] if "cat" in text else [0.0, 1.0] for text in texts]
+
+            def embed_query(self, text: str) -> list[float]:
+                return [0.0, 1.0] if "cat" in text else [1.0, 0.0]
+
+        store = LastgoodStore(client, index={"dims": 2, "embed": Opposite()})
+        store.batch([PutOp(("n",), name, {"text": name}) for name in ("cat", "dog")])
+        for query, nearest in (("cat", "dog"), ("dog", "cat")):
+            assert keys(store.search(("n",), query=query))[0] == nearest
+            assert keys(asyncio.run(store.asearch(("n",), query=query)))[0] == nearest
 
     def test_an_embedding_that_breaks_its_promise_is_named(self, client: Client) -> None:
         for made, match in (([[1.0]], "1 numbers.*'dims': 3"), ([], "0 vectors for 1")):

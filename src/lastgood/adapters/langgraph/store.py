@@ -6,7 +6,9 @@ users' functions (embeddings, classes) run on the caller's thread or loop, never
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple, Self, Unpack
 
 from langgraph.store.base import (
@@ -21,10 +23,10 @@ from langgraph.store.base import (
     SearchOp,
     TTLConfig,
     ensure_embeddings,
-    validate_op_namespace,
 )
 
 from lastgood.adapters.langgraph import vectors
+from lastgood.adapters.langgraph.checks import checked
 from lastgood.adapters.langgraph.filters import is_at, matches
 from lastgood.adapters.langgraph.keeping import (
     Change,
@@ -84,7 +86,7 @@ class LastgoodStore(BaseStore):
     @classmethod
     def from_conn_string(
         cls,
-        address: str,
+        address: str | os.PathLike[str],
         *,
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
@@ -120,21 +122,17 @@ class LastgoodStore(BaseStore):
         self._core.driver.rest()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        listed = _checked(ops)
+        listed = checked(ops)
         found = run_blocking(self._read(listed))
-        asked, texts = self._texts(listed)
-        made = self._embeddings.embed_documents(texts) if self._embeddings and texts else []
-        embedded = self._sorted_out(asked, made)
+        embedded = self._embedded(listed)
         results, read = self._answers(listed, found, embedded)
         run_blocking(self._write(listed, read, embedded))
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        listed = _checked(ops)
+        listed = checked(ops)
         found = await self._core.driver.run(self._read(listed))
-        asked, texts = self._texts(listed)
-        made = await self._embeddings.aembed_documents(texts) if self._embeddings and texts else []
-        embedded = self._sorted_out(asked, made)
+        embedded = await self._aembedded(listed)
         results, read = self._answers(listed, found, embedded)
         await self._core.driver.run(self._write(listed, read, embedded))
         return results
@@ -227,39 +225,56 @@ class LastgoodStore(BaseStore):
         else:
             change.drops.append(vector_place(key))
 
-    def _texts(self, ops: Sequence[Op]) -> tuple[list[tuple[int, bool]], list[str]]:
-        """Everything to be embedded: for which operation, whether it is a query, and the text."""
-        asked: list[tuple[int, bool]] = []
-        texts: list[str] = []
-        for number, op in enumerate(ops):
-            found: list[str] = []
-            if isinstance(op, SearchOp) and op.query and self._embeddings:
-                found = [op.query]
-            elif isinstance(op, PutOp) and op.value is not None and op.index is not False:
-                found = vectors.texts_of(op.value, self.index, op.index) if self.index else []
-            asked += [(number, isinstance(op, SearchOp))] * len(found)
-            texts += found
-        return asked, texts
+    # embedding: models may take questions and documents in different ways
+
+    def _embedded(self, ops: Sequence[Op]) -> Embedded:
+        model, queries, texts = self._embeddings, _queries(ops), self._texts(ops)
+        if model is None:
+            return Embedded({}, {})
+        asked = [model.embed_query(query) for query in queries.values()]
+        flat = list(chain.from_iterable(texts.values()))
+        made = model.embed_documents(flat) if flat else []
+        return Embedded(self._checked(queries, asked), self._sorted_out(texts, made))
+
+    async def _aembedded(self, ops: Sequence[Op]) -> Embedded:
+        model, queries, texts = self._embeddings, _queries(ops), self._texts(ops)
+        if model is None:
+            return Embedded({}, {})
+        asked = [await model.aembed_query(query) for query in queries.values()]
+        flat = list(chain.from_iterable(texts.values()))
+        made = await model.aembed_documents(flat) if flat else []
+        return Embedded(self._checked(queries, asked), self._sorted_out(texts, made))
+
+    def _texts(self, ops: Sequence[Op]) -> dict[int, list[str]]:
+        """The texts of the values that are put, by the number of the operation."""
+        return {
+            number: vectors.texts_of(op.value, self.index, op.index)
+            for number, op in enumerate(ops)
+            if isinstance(op, PutOp)
+            and op.value is not None
+            and op.index is not False
+            and self.index
+        }
+
+    def _checked(
+        self, numbers: Collection[int], made: Sequence[vectors.Vector]
+    ) -> dict[int, vectors.Vector]:
+        vectors.check(made, len(numbers), self.index.get("dims") if self.index else None)
+        return dict(zip(numbers, made, strict=True))
 
     def _sorted_out(
-        self, asked: Sequence[tuple[int, bool]], made: Sequence[vectors.Vector]
-    ) -> Embedded:
-        if asked and self.index:
-            vectors.check(made, len(asked), self.index.get("dims"))
-        found = Embedded({}, {})
-        for (number, is_query), vector in zip(asked, made, strict=True):
-            if is_query:
-                found.queries[number] = vector
-            else:
-                found.values.setdefault(number, []).append(vector)
-        return found
+        self, texts: dict[int, list[str]], made: Sequence[vectors.Vector]
+    ) -> dict[int, list[vectors.Vector]]:
+        count = sum(map(len, texts.values()))
+        vectors.check(made, count, self.index.get("dims") if self.index else None)
+        rest = iter(made)
+        return {number: list(islice(rest, len(each))) for number, each in texts.items()}
 
 
-def _checked(ops: Iterable[Op]) -> list[Op]:
-    listed = list(ops)
-    for op in listed:
-        validate_op_namespace(op)
-    return listed
+def _queries(ops: Sequence[Op]) -> dict[int, str]:
+    """The questions of the searches, by the number of the operation."""
+    searches = ((number, op) for number, op in enumerate(ops) if isinstance(op, SearchOp))
+    return {number: op.query for number, op in searches if op.query}
 
 
 def _scores(
