@@ -21,6 +21,7 @@ from lastgood import (
     CheckpointIntegrityError,
     CheckpointNotFoundError,
 )
+from lastgood.backends import files_thread
 
 MESSAGES = [{"role": "user", "content": f"message {number} " * 12} for number in range(60)]
 
@@ -183,6 +184,40 @@ def test_a_lost_file_of_the_store_or_of_a_thread_is_no_empty_answer(
             reader.latest(agent_id="a", session_id="s")
         assert {info.thread_id: info.status for info in reader.threads()}["s"] == "damaged"
         assert reader.verify().exit_code == 2
+
+
+NO_NUMBERS: dict[str, Any] = {
+    "items": [["messages", "1/../../../../../mine"]],
+    "streams": [["x", "y"]],
+    "changes": "x",
+    "removed": ["a", 2],
+    "orphans": [["a", "00", "00"]],
+    "large": [["00", 1, 1, "c"]],
+}
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_a_thread_that_counts_by_no_numbers_is_damaged_whatever_its_seal_says(
+    name: str, client: BlockingClient
+) -> None:
+    """What such a number names would be written to or removed, outside of the store too."""
+    place = file_of(client, "s@1").parent
+    mine = place.parents[3] / "mine.json"
+    mine.write_text("{}")
+    (place / "items-messages-1.1").mkdir()
+
+    def forge(document: Any) -> None:
+        document[name] = NO_NUMBERS[name]
+        document["seal"] = files_thread._seal(files_thread._accounts(files_thread._read(document)))
+
+    edit(place / "thread.json", forge)
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    with pytest.raises(CheckpointIntegrityError, match=r"thread\.json is damaged"):
+        reader.save("a", execution_state={}, session_id="s")
+    with pytest.raises(CheckpointIntegrityError, match=r"thread\.json is damaged"):
+        reader.delete("s")
+    assert mine.exists()
+    assert {t.thread_id: t.status for t in reader.threads()} == {"s": "damaged", "other": "idle"}
 
 
 def test_leftovers_of_a_save_that_never_was_are_ignored_and_swept(client: BlockingClient) -> None:

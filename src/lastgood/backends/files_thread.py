@@ -16,8 +16,9 @@ last, so a file that this one does not account for was never committed, or was r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from lastgood.backends.files_rows import Columns, read_columns, spelled
@@ -106,8 +107,7 @@ def read(raw: bytes, where: str) -> ThreadFile:
         if document["lastgood"] != FORMAT:
             raise ValueError(f"its format is {document['lastgood']!r}")
         found = _read(document)
-        if found.thread is not None and type(found.thread[0]) is not int:
-            raise ValueError("the key of the thread is no number.")
+        _check_types(found)
         if _seal(_accounts(found)) != document["seal"]:
             raise ValueError("it was changed by something else than Lastgood.")
     except (LastgoodError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -115,6 +115,23 @@ def read(raw: bytes, where: str) -> ThreadFile:
             f"{where} is damaged: {error}", hint="Put back a copy of the file."
         ) from error
     return found
+
+
+def _check_types(found: ThreadFile) -> None:
+    """Names of files are made of these, so a right seal does not excuse another type."""
+    if found.thread is not None and type(found.thread[0]) is not int:
+        raise ValueError("the key of the thread is no number.")
+    if any(type(shelf) is not str for shelf in found.items):
+        raise ValueError("the name of a shelf is no text.")
+    if any(type(number) is not int for number in _numbers(found)):
+        raise ValueError("what stands for a number is none.")
+
+
+def _numbers(found: ThreadFile) -> Iterator[object]:
+    yield found.changes
+    yield from chain.from_iterable(found.streams.items())
+    yield from chain.from_iterable((*at.spot, at.seq) for at in found.large.values())
+    yield from chain(found.items.values(), found.orphans, found.removed)
 
 
 def _read(document: Any) -> ThreadFile:
