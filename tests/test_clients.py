@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lastgood import BackendConnectionError, BlockingClient, Client
+from lastgood import BackendConnectionError, BlockingClient, Client, register
 from lastgood.backends.null import NullBackend
 from lastgood.cache import TreeCache
 from lastgood.manifest import Stored
@@ -432,3 +432,26 @@ def test_who_gives_a_path_for_an_address_is_shown_the_address() -> None:
     }.items():
         with pytest.raises(ValueError, match=f"for example {re.escape(address)}$"):
             BlockingClient.open(path)
+
+
+class Ticket:
+    """A class that is not data."""
+
+
+def refused(_: object) -> Ticket:
+    raise RuntimeError("no such ticket")
+
+
+def test_a_decoder_that_raises_takes_no_other_thread_off_the_list() -> None:
+    register(Ticket, "ticket", encode=lambda _: 1, decode=refused)
+    client = BlockingClient.memory()
+    client.save("a", execution_state={}, session_id="good")
+    client.save("a", execution_state={}, session_id="bad", metadata={"by": Ticket()})
+    with client.run("bad", agent_id="a") as run:
+        run.finish(Ticket())
+    errors = {info.thread_id: info.error for info in client.threads()}
+    assert errors == {
+        "good": None,
+        "bad": "the result cannot be read here: RuntimeError: no such ticket",
+    }
+    assert client.threads(metadata={"by": 1}).items == []

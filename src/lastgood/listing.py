@@ -18,7 +18,7 @@ from lastgood.driver import Driver
 from lastgood.ids import show_id
 from lastgood.model import BranchInfo, Gap, Header, Page, ThreadInfo, moment
 from lastgood.resolving import STRIDE, outlined
-from lastgood.rows import ThreadRow
+from lastgood.rows import RunRow, ThreadRow
 from lastgood.run_rules import status_of
 
 _TIMES = range(1 << 57)
@@ -53,9 +53,17 @@ def _more(limit: int) -> int:
 def has_all(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether metadata has all the given items, type for type."""
     return all(
-        key in metadata and type(metadata[key]) is type(value) and metadata[key] == value
+        key in metadata and type(metadata[key]) is type(value) and _equal(metadata[key], value)
         for key, value in wanted.items()
     )
+
+
+def _equal(value: Any, wanted: Any) -> bool:
+    """Whether two values are equal; two that cannot be compared, as `Decimal("sNaN")`, are not."""
+    try:
+        return bool(value == wanted)
+    except Exception:
+        return False
 
 
 # threads
@@ -98,15 +106,20 @@ def _cursor(after: tuple[object, ...]) -> str:
     return ":".join(map(str, after))
 
 
-def newest_metadata(core: Core, entry: ThreadEntry) -> Mapping[str, Any]:
-    """The metadata of a thread's newest checkpoint."""
-    return read_mapping(core.codec, entry.newest.metadata) if entry.newest else {}
+def newest_has_all(core: Core, entry: ThreadEntry, wanted: Mapping[str, Any]) -> bool:
+    """Whether a thread's newest checkpoint has metadata; what cannot be read here is not it."""
+    try:
+        metadata = read_mapping(core.codec, entry.newest.metadata) if entry.newest else {}
+    except Exception:  # users' own decoders may raise anything
+        return False
+    return has_all(metadata, wanted)
 
 
 def info_of(core: Core, entry: ThreadEntry) -> ThreadInfo:
     """A thread as callers see it."""
     row, run = entry.row, entry.run
     status = status_of(run, entry.now, core.options.stale_after_seconds)
+    result, unread = _result(core, run)
     return ThreadInfo(
         thread_id=row.name,
         title=row.title or row.name,
@@ -119,9 +132,19 @@ def info_of(core: Core, entry: ThreadEntry) -> ThreadInfo:
         created_at=moment(row.created_at if row.created_at in _TIMES else 0),
         updated_at=moment(row.updated_at),
         user=row.owner,
-        error=entry.damage or (run.error if run else None),
-        result=core.codec.unpack(run.result) if run and run.result else None,
+        error=entry.damage or (run.error if run else None) or unread,
+        result=result,
     )
+
+
+def _result(core: Core, run: RunRow | None) -> tuple[object, str | None]:
+    """What a run was finished with, or why that cannot be told: the other threads are listed."""
+    if run is None or not run.result:
+        return None, None
+    try:
+        return core.codec.unpack(run.result), None
+    except Exception as error:  # users' own decoders may raise anything
+        return None, f"the result cannot be read here: {type(error).__name__}: {error}"
 
 
 # lines of descent

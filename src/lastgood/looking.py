@@ -130,9 +130,7 @@ class Looking:
                 and status in (None, info.status)
                 and (since_at is None or micros(info.updated_at) >= since_at)
                 and (text in info.thread_id.casefold() or text in info.title.casefold())
-                and (
-                    not items or listing.has_all(listing.newest_metadata(self._core, entry), items)
-                )
+                and (not items or listing.newest_has_all(self._core, entry, items))
             )
 
         return await listing.threads(self._core, self._driver, wanted, keep)

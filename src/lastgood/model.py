@@ -186,7 +186,7 @@ class ThreadInfo:
     user: str | None
     """Whose it is."""
     error: str | None
-    """How its newest run failed: type and message."""
+    """How its newest run failed: type and message. Or why its result cannot be read here."""
     result: object
     """What its newest run was finished with."""
     metadata: Mapping[str, Any] | None

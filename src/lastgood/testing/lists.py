@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -85,6 +87,33 @@ async def filters_of_a_list(store: Store) -> None:
                 assert sorted(found) == expected, (given, limit, sort)
                 if sort != "updated":
                     assert found == in_order, (given, limit, sort)
+
+
+@dataclass
+class Price:
+    """A value that a strict client does not read."""
+
+    cents: int
+
+
+@case("S70")
+async def a_value_that_cannot_be_read_hurts_its_own_entry(store: Store) -> None:
+    """A result is told as an error; metadata is not what is looked for. All threads are listed."""
+    client = store.client()
+    await save(client, "good", {}, metadata={"k": Decimal(1)})
+    await save(client, "quiet", {}, metadata={"k": Decimal("sNaN")})
+    await save(client, "bad", {}, metadata={"k": Price(1)})
+    async with client.run("bad", agent_id="a") as run:
+        await run.finish(Price(1))
+    strict = store.client(strict_types=True)
+    assert sorted(await names(strict)) == ["bad", "good", "quiet"]
+    [info] = await strict.threads(search="bad")
+    assert (info.status, info.result) == ("done", None)
+    assert info.error is not None
+    assert "the result cannot be read here" in info.error
+    assert "strict_types is on" in info.error
+    for reader in (client, strict):
+        assert await names(reader, metadata={"k": Decimal(1)}) == ["good"]
 
 
 @case("S70")
