@@ -21,7 +21,8 @@ from lastgood import (
 from lastgood.backend import Section, Sheet
 from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.null import NullBackend
-from lastgood.backends.sqlite_schema import stamp
+from lastgood.backends.sqlite_rows import STORED, folded, unfolded
+from lastgood.backends.sqlite_schema import select, stamp
 from lastgood.intervals import Intervals
 from lastgood.manifest import Spot
 from lastgood.rows import CheckpointRow, ThreadRow, sealed, unsealed
@@ -216,6 +217,58 @@ class TestWithGoodSeals:
 
         self.forge(backend, 3, change)
         assert [(p.kind, p.where) for p in self.problems(backend)] == [("link", "s@3")]
+
+    def test_a_checkpoint_that_follows_itself_ends_every_way_back(
+        self, backend: MemoryBackend
+    ) -> None:
+        def change(row: CheckpointRow) -> CheckpointRow:
+            other = row._replace(parent_gone=1, fallback=row.id, expires_at=1)
+            return other._replace(digest=other.chained("a"))
+
+        self.forge(backend, 3, change)
+        self.forge_thread(backend, expiring=1)
+        client = BlockingClient.on(backend)
+        asked: list[Callable[[], object]] = [
+            lambda: client.latest(agent_id="a", session_id="s"),
+            lambda: client.branches("s"),
+            lambda: client.save("a", session_id="s", execution_state={}),
+        ]
+        for ask in asked:
+            with pytest.raises(CheckpointIntegrityError, match="which is not older"):
+                ask()
+        assert "which is not older" in str(client.sweep())
+        assert client.restore("s@2").state["n"] == 1
+
+    def test_removing_checkpoints_that_follow_each_other_comes_to_an_end(
+        self, backend: MemoryBackend
+    ) -> None:
+        newer = unsealed(CheckpointRow, backend.shelves.checkpoints[1][2]).id
+        self.forge(backend, 1, lambda row: row._replace(parent=newer, expires_at=1))
+        self.forge(backend, 2, lambda row: row._replace(expires_at=1))
+        self.forge_thread(backend, expiring=2)
+        report = BlockingClient.on(backend).sweep()
+        assert "which is not older" in str(report)
+
+    def test_a_line_that_leads_back_to_itself_in_a_page_of_rows(self, path: Path) -> None:
+        """SQLite reads many rows of a line at once."""
+        with BlockingClient.sqlite(path) as client:
+            for number in range(3):
+                client.save("a", session_id="s", execution_state={"n": number})
+        with closing(sqlite3.connect(path)) as connection:
+            stored = connection.execute(select(CheckpointRow, "1")).fetchall()
+            first, newer = (CheckpointRow._make(unfolded(row)[:-1]) for row in stored[:2])
+            forged = first._replace(parent=newer.id)
+            columns = ", ".join(f"{name} = ?" for name in STORED)
+            values = folded(forged, sealed(forged)[-1])
+            connection.execute(
+                f"UPDATE lastgood_checkpoint SET {columns} WHERE key = ?", (*values, values[0])
+            )
+            connection.commit()
+        with (
+            BlockingClient.sqlite(path) as client,
+            pytest.raises(CheckpointIntegrityError, match="which is not older"),
+        ):
+            client.walk("s@3")
 
     def test_two_parts_exchanged(self, backend: MemoryBackend) -> None:
         """Each fits its digest; only the content root knows."""

@@ -230,9 +230,22 @@ class CheckpointRow(NamedTuple):
 
 def bereaved(row: CheckpointRow, gone: Mapping[bytes, CheckpointRow]) -> CheckpointRow:
     """A row when checkpoints are removed: it falls back to the nearest one that is left."""
+    parent = row
     while row.before in gone:
-        row = row.orphaned(gone[row.before])
+        parent = earlier(parent, gone[row.before])
+        row = row.orphaned(parent)
     return row
+
+
+def earlier(row: CheckpointRow, found: CheckpointRow) -> CheckpointRow:
+    """What a row follows; saved before it, or the way back would not come to an end."""
+    if found.seq >= row.seq:
+        raise CheckpointIntegrityError(
+            f"checkpoint {row.label} (@{row.seq}) follows {found.label}, which is not older"
+            f" (@{found.seq}): the store is damaged.",
+            hint="Restore by its id what you need; `verify` tells what else is damaged.",
+        )
+    return found
 
 
 Row = ThreadRow | LaneRow | BranchRow | MoveRow | TagRow | RunRow | ItemRow | CheckpointRow

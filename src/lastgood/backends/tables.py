@@ -26,6 +26,7 @@ from lastgood.rows import (
     RunRow,
     TagRow,
     ThreadRow,
+    earlier,
     unsealed,
 )
 
@@ -303,7 +304,7 @@ class Tables(ABC):
             raise CheckpointIntegrityError(
                 f"checkpoint {row.before.hex()}, which {row.label} follows, is missing."
             )
-        return found
+        return earlier(row, found)
 
     def _fallbacks(self, thread: ThreadRow, id: bytes) -> Fallbacks:
         row = self.checkpoint(thread.thread, id)

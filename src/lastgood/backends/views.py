@@ -27,6 +27,7 @@ from lastgood.rows import (
     LaneRow,
     RunRow,
     ThreadRow,
+    earlier,
     suspect,
     unsealed,
 )
@@ -258,7 +259,10 @@ class Views(Tables):
             if len(found) == limit:
                 break
             columns = nearby.get(row.before)
-            row = self.followed(row) if columns is None else self.verified(CheckpointRow, columns)
+            if columns is None:
+                row = self.followed(row)
+            else:
+                row = earlier(row, self.verified(CheckpointRow, columns))
         return found
 
     def nearby(self, row: CheckpointRow, limit: int) -> Mapping[bytes, Sequence[object]]:  # noqa: ARG002
