@@ -2,6 +2,7 @@
 is told so; and what one file lost, the others do not miss.
 """
 
+import base64
 import errno
 import json
 import os
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ormsgpack
 import pytest
 from rich_store import build, open_store, questions
 from test_bit_flips import LATER, Store, silent_wrongs
@@ -99,7 +101,19 @@ def _state(key: str, value: Any) -> Callable[[Any], None]:
     return lambda document: document["state"].__setitem__(key, value)
 
 
+def _form(name: str, start: bytes, *records: Any) -> Callable[[Any], None]:
+    packed = start + b"".join(map(ormsgpack.packb, records))
+    return lambda document: document["form"].update({name: base64.b64encode(packed).decode()})
+
+
+PAGES = [2, 1, 16, b"", 51, 0, 1, 0], [0, 1, 1 << 40]
+"""A sequence of far more pages than there are."""
 EDITS: dict[str, Callable[[Any], None]] = {
+    "pages without end": _form(
+        *("tree", b"", [1, 1, b"", [b"\xa8messages", b"\xa1n", b"\xa4tags"]]),
+        *(*PAGES, [0, b""], [0, b""]),
+    ),
+    "a manifest of pages without end": _form("skeleton", b"\x01", *PAGES),
     "a small value": _state("n", 7),
     "a message": lambda document: document["state"]["messages"][3].update(content="no"),
     "a message less": lambda document: document["state"]["messages"].pop(),

@@ -191,12 +191,12 @@ def _pages_of(
     node: Sequence, body: bytes, slots: tuple[Slot, ...], entries: Mapping[Spot, _Entry]
 ) -> Iterator[tuple[Spot, StoredPart]]:
     """The pages of one sequence. What is too much or too little ends up in the last one."""
-    start, spots = 0, list(_own_spots(node, slots))
-    for spot in spots:
+    start, count = 0, sum(extent.length for extent in _extents(node))
+    for nth, spot in enumerate(_own_spots(node, slots), start=1):
         entry = entries.get(spot)
         if entry is None:
             return  # nobody knows where the next one begins
-        end = len(body) if spot is spots[-1] else start + entry.size
+        end = len(body) if nth == count else start + entry.size
         yield spot, StoredPart(entry.born, entry.digest, body[start:end])
         start = end
 
@@ -207,10 +207,15 @@ def _spots(node: Node, slots: tuple[Slot, ...]) -> Iterator[Spot]:
 
 
 def _own_spots(node: Sequence, slots: tuple[Slot, ...]) -> Iterator[Spot]:
+    for extent in _extents(node):
+        stream = slots[extent.slot].stream
+        yield from (Spot(stream, extent.first + nth) for nth in range(extent.length))
+
+
+def _extents(node: Sequence) -> Iterator[Extent]:
     for place in node.places:
         assert isinstance(place, Extent), "stored pages have a place"
-        stream = slots[place.slot].stream
-        yield from (Spot(stream, place.first + nth) for nth in range(place.length))
+        yield place
 
 
 def _entries(told: list[str]) -> Iterator[tuple[Spot, _Entry]]:
