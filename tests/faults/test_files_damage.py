@@ -22,6 +22,7 @@ from lastgood import (
     BlockingClient,
     CheckpointIntegrityError,
     CheckpointNotFoundError,
+    StorageError,
 )
 from lastgood.backends import files_thread
 
@@ -198,6 +199,56 @@ def test_a_lost_file_of_the_store_or_of_a_thread_is_no_empty_answer(
             reader.latest(agent_id="a", session_id="s")
         assert {info.thread_id: info.status for info in reader.threads()}["s"] == "damaged"
         assert reader.verify().exit_code == 2
+
+
+NO_FILES: dict[str, Callable[[Path], None]] = {
+    "a directory": Path.mkdir,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("name", NO_FILES)
+@pytest.mark.parametrize("file", ["thread", "checkpoint"])
+def test_what_is_no_file_hurts_its_own_thread_alone(
+    file: str, name: str, client: BlockingClient
+) -> None:
+    path = file_of(client, "s@3")
+    path = path.with_name("thread.json") if file == "thread" else path
+    path.unlink()
+    NO_FILES[name](path)
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    with pytest.raises(CheckpointIntegrityError, match=path.name):
+        reader.latest(agent_id="a", session_id="s")
+    with pytest.raises(CheckpointIntegrityError, match=path.name):
+        reader.save("a", execution_state={}, session_id="s")
+    saved = reader.save("a", execution_state={"n": 2}, session_id="other")
+    assert reader.restore(saved).state == {"n": 2}
+    status = {info.thread_id: info.status for info in reader.threads()}
+    assert status == {"s": "damaged" if file == "thread" else "idle", "other": "idle"}
+    assert reader.verify().exit_code == 2
+
+
+def test_a_link_to_itself_among_the_threads_is_none(client: BlockingClient) -> None:
+    loop = file_of(client, "s@1").parent.with_name("loop")
+    loop.symlink_to("loop")
+    reader = BlockingClient.files(client._direct._core.backend.directory)
+    assert {info.thread_id for info in reader.threads()} == {"s", "other"}
+    with pytest.raises(CheckpointNotFoundError):
+        reader.restore("01890000-0000-7000-8000-000000000000")
+    assert reader.verify(data=True).clean
+
+
+def test_a_directory_in_the_place_of_the_clock_hinders_no_reader(client: BlockingClient) -> None:
+    clock = Path(client._direct._core.backend.directory) / "clock.json"
+    clock.unlink()
+    clock.mkdir()
+    reader = BlockingClient.files(clock.parent)
+    assert reader.latest(agent_id="a", session_id="s").seq == 3
+    assert [problem.where for problem in reader.verify().problems] == ["store"]
+    with pytest.raises(StorageError, match=r"/clock\.json: "):
+        reader.save("a", execution_state={}, session_id="s")
 
 
 NO_NUMBERS: dict[str, Any] = {

@@ -126,14 +126,18 @@ class FilesBackend(Backend, forking.Forkable):
     # reading
 
     def _read(self, work: Callable[[FileTables], T]) -> T:
+        try:
+            return self._seen(work)
+        except OSError as error:
+            raise files_disk.translated(error, self.directory) from error
+
+    def _seen(self, work: Callable[[FileTables], T]) -> T:
         """Look at threads as they are; again, if one changed so that something was missing."""
         attempts = iter(range(ATTEMPTS))
         while True:
             rows = FileTables(self.store, self.now())
             try:
                 return work(rows)
-            except OSError as error:
-                raise files_disk.translated(error, self.directory) from error
             except LastgoodError:
                 if next(attempts, None) is None or not rows.outdated():
                     raise

@@ -29,7 +29,10 @@ class StoreClock:
 
     def newest(self) -> int:
         """The time that was noted last, in microseconds; 0 if there is none."""
-        raw = files_disk.read(self._path)
+        try:
+            raw = files_disk.read(self._path)
+        except CheckpointIntegrityError:
+            return 0
         if raw != self._known[0]:
             self._known = raw, _told(raw)
         return self._known[1]

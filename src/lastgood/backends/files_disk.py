@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import TypeVar
 from lastgood.backends.files_names import PREPARED
 from lastgood.errors import (
     BackendConnectionError,
+    CheckpointIntegrityError,
     LastgoodError,
     StorageError,
     StorageFullError,
@@ -30,6 +32,8 @@ PATIENCE = 30.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_DIRECTORY = frozenset({errno.EEXIST, errno.ENOTDIR})
 _CLOSED = _NO_DIRECTORY | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
+NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""What is said of a name that leads to nothing."""
 # On macOS, fsync leaves data in the cache of the drive.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
@@ -110,11 +114,21 @@ def _wait(handle: int, path: Path) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """The content of a file, None if it is not there."""
+    """The content of a file, None if it is not there.
+
+    CheckpointIntegrityError if something else has its name: a pipe or a device would be read for
+    ever.
+    """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise CheckpointIntegrityError(
+                f"{path} is no file.", hint="Move it away, and put back a copy of the file."
+            )
         return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as error:
+        if error.errno in NOWHERE:
+            return None
+        raise
 
 
 def names_in(directory: Path) -> list[str]:
@@ -122,8 +136,10 @@ def names_in(directory: Path) -> list[str]:
     try:
         with os.scandir(directory) as found:
             return [each.name for each in found]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    except OSError as error:
+        if error.errno in NOWHERE:
+            return []
+        raise
 
 
 def discard(paths: Iterable[Path]) -> None:
@@ -137,7 +153,7 @@ def translated(error: OSError, directory: str) -> LastgoodError:
     """What an error of the operating system means."""
     is_file = error.errno in _NO_DIRECTORY
     said = "a file is where a directory should be" if is_file else error.strerror or error
-    what = f"{error.filename or directory}: {said}"
+    what = f"{error.filename2 or error.filename or directory}: {said}"
     if error.errno in _FULL:
         return StorageFullError(
             f"no space left: {what}. Nothing of this save was kept.", hint="Free some space."

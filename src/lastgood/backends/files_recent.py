@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from lastgood.backends.files_disk import NOWHERE
 from lastgood.errors import CheckpointIntegrityError
 
 T = TypeVar("T")
@@ -49,8 +50,10 @@ def signature_of(path: Path) -> Signature:
     """What changes when a file does."""
     try:
         found = path.stat()
-    except FileNotFoundError:
-        raise missing(path) from None
+    except OSError as error:
+        if error.errno in NOWHERE:
+            raise missing(path) from None
+        raise
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 

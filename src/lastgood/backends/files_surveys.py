@@ -181,8 +181,8 @@ def _unreadable(place: Path) -> Problem:
 def _key_in(place: Path) -> int:
     """The key of a thread, as one of its checkpoints tells it; 0 if none does."""
     for name in sorted(filter(place_of, files_disk.names_in(place))):
-        raw = files_disk.read(place / name)
         with suppress(CheckpointIntegrityError):
+            raw = files_disk.read(place / name)
             key = opened(raw, name).columns[0] if raw else None
             if isinstance(key, int):
                 return key
