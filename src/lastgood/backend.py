@@ -18,6 +18,8 @@ from lastgood.rows import BranchRow, CheckpointRow, ItemRow, LaneRow, RunRow, Ta
 
 Sort = Literal["updated", "created", "name"]
 Durability = Literal["strict", "relaxed", "window", "cache", "none", "unknown"]
+Pulsing = Literal["thread", "loop", "steps"]
+"""A thread of ours; a task on the event loop of the run; the run itself, with its steps."""
 
 
 class Located(NamedTuple):
@@ -227,6 +229,8 @@ class Backend(ABC):
     """Its address as shown in messages, without any secret."""
     durability: Durability
     """What it really keeps: `strict` survives power loss, `relaxed` a killed process."""
+    pulse: Pulsing = "thread"
+    """Who calls the heartbeats of runs."""
     copies: bool = False
     """True: each checkpoint has a copy of its parts, and is verified by reading its own."""
 

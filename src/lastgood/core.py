@@ -43,7 +43,7 @@ from lastgood.model import (
     Sentinel,
     micros,
 )
-from lastgood.pulse import Pulse
+from lastgood.pulse import Pulse, pulse
 from lastgood.rows import CheckpointRow, read_slots
 from lastgood.rules import Draft, Save
 from lastgood.splitting import rebased, split
@@ -109,7 +109,7 @@ class Core:
 
     def __post_init__(self) -> None:
         self.cache = TreeCache(self.options.cache_bytes)
-        self.pulse = Pulse(self.options.heartbeat_seconds)
+        self.pulse = pulse(self.backend.pulse, self.options.heartbeat_seconds)
         self.driver = Worker() if self.backend.blocking else Native()
 
     @property

@@ -368,6 +368,7 @@ class Run(Generic[S]):
 
     async def _commit(self, intent: Save) -> str:
         """Commit a step. Whoever is interrupted here does not learn the outcome."""
+        await self._core.pulse.step(self)
         self._unsettled = (*self._unsettled, intent.draft.id)
         row = await self._driver.run(self._core.save(intent))
         self._row, self._unsettled = row, ()

@@ -74,6 +74,7 @@ class PostgresBackend(RemoteBackend):
         self._wanted = check_wanted(durability)
         self.url = self._pools.label
         self.alone = self._pools.commits
+        self.pulse = self._pools.pulse
         self._at = postgres_schema.placed(schema)
         self._questions = Questions(self._at)
         self._ready = False

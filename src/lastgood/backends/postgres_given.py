@@ -44,6 +44,7 @@ class GivenPool(_Given):
 
     def __init__(self, pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> None:
         self._pool = pool
+        self.pulse = "thread" if isinstance(pool, ConnectionPool) else "loop"
         dsn, more = pool.conninfo, pool.kwargs
         given = {} if callable(dsn) else parsed(dsn)
         self.label = shown({**given, **({} if callable(more) else more or {})})
@@ -76,9 +77,13 @@ class GivenPool(_Given):
 
 
 class GivenConnection(_Given):
-    """One connection that the application owns: operations take turns on it."""
+    """One connection that the application owns: operations take turns on it.
+
+    The application has turns too, of which we know nothing: so nobody uses it but who calls us.
+    """
 
     commits = False
+    pulse = "steps"
 
     def __init__(self, connection: Connection[Any] | AsyncConnection[Any]) -> None:
         self._connection = connection

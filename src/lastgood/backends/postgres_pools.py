@@ -19,6 +19,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
+from lastgood.backend import Pulsing
 from lastgood.backends.postgres_address import CONNECT_SECONDS, lively, parsed, shown
 from lastgood.backends.postgres_connections import (
     BoundAsyncConnection,
@@ -46,6 +47,8 @@ class Pools(ABC):
     """How to make a connection of our own; None where all belong to the application."""
     commits = True
     """Whether what was sent is committed when the answer is there."""
+    pulse: Pulsing = "thread"
+    """Who may come for a connection in the name of a run."""
     prepares = False
     """Whether statements are prepared: a session is our own, no pooler hands out others."""
 

@@ -36,6 +36,7 @@ class Wrapper(Backend):
         self.record = record
         self.blocking = record.blocking
         self.url = record.url
+        self.pulse = record.pulse
 
     @property
     def durability(self) -> Durability:  # type: ignore[override]
