@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, Error
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -139,31 +139,58 @@ def in_transaction(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
 
 @contextmanager
 def _autocommitting(connection: Connection[Any]) -> Iterator[None]:
-    """Outside of a transaction, what we send is committed at once."""
-    before = connection.autocommit
-    if before or in_transaction(connection):
+    """Outside of a transaction, what we send is committed at once, or leaves nothing open."""
+    if in_transaction(connection):
         yield
         return
+    before = connection.autocommit
     connection.autocommit = True
     try:
         yield
     finally:
+        if not _is_idle(connection):
+            _end(connection)
         if not connection.closed:
             connection.autocommit = before
 
 
+def _end(connection: Connection[Any]) -> None:
+    """Undo what we began and did not finish; close what does not let itself be undone."""
+    with suppress(Error):
+        try:
+            connection.rollback()
+        finally:
+            if not _is_idle(connection):
+                connection.close()
+
+
 @asynccontextmanager
 async def _autocommitting_native(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
-    before = connection.autocommit
-    if before or in_transaction(connection):
+    if in_transaction(connection):
         yield
         return
+    before = connection.autocommit
     await connection.set_autocommit(True)
     try:
         yield
     finally:
+        if not _is_idle(connection):
+            await _end_native(connection)
         if not connection.closed:
             await connection.set_autocommit(before)
+
+
+async def _end_native(connection: AsyncConnection[Any]) -> None:
+    with suppress(Error):
+        try:
+            await connection.rollback()
+        finally:
+            if not _is_idle(connection):
+                await connection.close()
+
+
+def _is_idle(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    return connection.info.transaction_status == TransactionStatus.IDLE
 
 
 def pools_for(source: object, size: int) -> Pools:

@@ -63,11 +63,13 @@ async def send(
             with pools.blocking() as connection:
                 _allow(connection, silence)
                 _expect_writable(connection, pools.label, writes=writes)
-                return _send(connection, _parcel(pools, connection, statements))
+                with _joining(connection, pools.label):
+                    return _send(connection, _parcel(pools, connection, statements))
         async with pools.native() as other:
             _allow(other, silence)
             _expect_writable(other, pools.label, writes=writes)
-            return await _send_native(other, _parcel(pools, other, statements))
+            with _joining(other, pools.label):
+                return await _send_native(other, _parcel(pools, other, statements))
 
 
 @contextmanager
@@ -94,6 +96,18 @@ def _expect_writable(
         raise BackendConnectionError(
             f"{label}: the connection that this client was given is read_only.", hint=_READS
         )
+
+
+@contextmanager
+def _joining(connection: Connection[Any] | AsyncConnection[Any], label: str) -> Iterator[None]:
+    """In a transaction of the application, what has to begin anew only the application can."""
+    joins = in_transaction(connection)
+    try:
+        yield
+    except (errors.SerializationFailure, errors.DeadlockDetected) as error:
+        if not joins:
+            raise
+        raise StorageError(f"{label}: {_first_line(error)}", hint=_BEGIN_ANEW) from error
 
 
 class Parcel(NamedTuple):
@@ -239,6 +253,7 @@ def translated(label: str) -> Iterator[None]:
         raise _translation(error, label) from error
 
 
+_BEGIN_ANEW = "Roll back your transaction and run it again."
 _FAILED_BEFORE = "Your own transaction failed before: roll it back first."
 _WRONG = "Check the address, the user and its rights."
 _READS = "It only reads: give this client a connection, role and server that may write."
