@@ -280,7 +280,8 @@ class RedisBackend(RemoteBackend):
         thread = self._keys.thread(tag)
         staged = await redis_parts.staged(self._wire, thread, change)
         made = redis_changes.steps(change, thread, claims, hints, staged, self._shift())
-        outcome: bytes = await self._wire.one(*COMMIT.call(thread, *redis_changes.flat(made)))
+        keys = redis_calls.named(self._wire, thread, *([staged.key] if staged else []))
+        outcome: bytes = await self._wire.one(*COMMIT.over(keys, *redis_changes.flat(made)))
         return outcome
 
     async def reserve(self, kind: Kind, count: int) -> Sequence[int]:

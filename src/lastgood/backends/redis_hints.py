@@ -198,7 +198,8 @@ class Hints:
             if (hint := self._keys.id_hint(change.place.tenant, row.id)).field == field
         )
         thread = self._keys.thread(owner.decode("ascii", "replace"))
-        burn = HINT.call(thread, "burn", id_in(field), BURNT_SECONDS)
+        keys = [thread, f"{thread}:i", f"{thread}:y"]
+        burn = HINT.over(keys, "burn", id_in(field), BURNT_SECONDS)
         if await self._wire.one(*burn) == b"there":
             return True
         await self._wire.one(*HINT.call(hint.key, "drop", field, owner))

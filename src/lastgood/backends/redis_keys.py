@@ -33,6 +33,8 @@ SUFFIXES = ("", ":r", ":c", ":s", ":i", ":k", ":x", ":p", ":d", ":z", ":e", ":o"
 NEWS = ":n"
 """Of the stream that wakes watchers. It holds nothing of the thread, is there before and after it,
 and ends by itself: so it is none of those."""
+NOTHING = ":w"
+"""Of a key that is never there: what is on its way has longer ones."""
 BUCKETS = 1024
 """So many tables hold the hints of checkpoints: small tables take half the memory of large ones."""
 RANGE = 512
@@ -54,6 +56,11 @@ def _shown(data: bytes) -> str:
 def tag_of(place: ThreadName) -> str:
     """The hash tag of a thread: 16 characters."""
     return _shown(_hashed(place.tenant, place.name, size=12))
+
+
+def touched(thread: str) -> list[str]:
+    """The keys that a script on a thread may touch, its own first."""
+    return [thread + suffix for suffix in (*SUFFIXES, NEWS, NOTHING)]
 
 
 class Hint(NamedTuple):

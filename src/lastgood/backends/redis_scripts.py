@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from lastgood.backend import WEIGHT
-from lastgood.backends.redis_keys import NEWS, SUFFIXES
+from lastgood.backends.redis_keys import NEWS, NOTHING, SUFFIXES
 from lastgood.backends.redis_wire import Script
 from lastgood.rows import TABLES, fields_of
 
@@ -23,7 +23,8 @@ def _places() -> str:
 
 
 def _suffixes() -> str:
-    return f"local SUFFIXES, NEWS = {{{', '.join(map(repr, SUFFIXES))}}}, {NEWS!r}\n"
+    known = ", ".join(map(repr, SUFFIXES))
+    return f"local SUFFIXES, NEWS, ABSENT = {{{known}}}, {NEWS!r}, {NOTHING!r}\n"
 
 
 def _script(*names: str, head: str = "") -> Script:

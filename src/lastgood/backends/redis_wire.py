@@ -145,6 +145,8 @@ _BUSY = (
     "TRYAGAIN",
     "READONLY",
 )
+_MOVING = ("rehashing of slot", "TTL exhausted", "non local key")
+"""What servers and driver say of a slot of which a part is on another server by now."""
 _FULL = ("OOM command not allowed", "MISCONF")
 """Redis 6.2 has these words in the middle, where a script met them."""
 _NO_SUCH_TEXT = "DB index"
@@ -158,6 +160,8 @@ _DENIED = (
     "The user executing the script",
     _NO_SUCH_TEXT,
 )
+_STARTING = "The server may be starting; try again."
+_ON_ITS_WAY = "A slot of the Cluster is on its way; try again."
 _CHECK = "Check the address, the user and its rights."
 _NO_SUCH = "The address ends with the number of a database that is not there. A Cluster has 0 only."
 
@@ -191,8 +195,9 @@ def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
         return StorageFullError(said, hint="Nothing of this save was kept.")
     if "WRONGTYPE" in text:
         return CheckpointIntegrityError(f"{said} Something else wrote to this key.")
-    if isinstance(error, _LATER) or any(word in text for word in _BUSY):
+    moving = any(word in text for word in _MOVING)
+    if moving or isinstance(error, _LATER) or any(word in text for word in _BUSY):
         if not opened:
             return BackendConnectionError(said, hint="Check the address, and that a server runs.")
-        return TransientStorageError(said, hint="The server may be starting; try again.")
+        return TransientStorageError(said, hint=_ON_ITS_WAY if moving else _STARTING)
     return StorageError(said)

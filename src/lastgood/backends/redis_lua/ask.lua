@@ -1,6 +1,7 @@
 -- Answers questions about threads, all of one moment. ARGV: microseconds to add to the server's clock
 -- and what all keys begin with; then for each of KEYS a field, how many words follow, and these: the
--- questions, each a word, how many arguments follow, and these.
+-- questions, each a word, how many arguments follow, and these. In a Cluster there is one, and the
+-- other KEYS are those that begin with it.
 -- A key is that of a thread. Or, if there is a field, it is a table of hints, and what the field says
 -- is the thread, which is on the same server.
 

@@ -1,13 +1,14 @@
 -- Carries out a change, whole or not at all: everything is looked at before anything is written, and
 -- the first refusal ends it. ARGV is a list of steps: a word, how many arguments follow, and these.
--- KEYS[1] is the key of the thread; all others begin with it, except those of hints.
+-- KEYS[1] is the key of the thread; all others begin with it, except those of hints. In a Cluster they
+-- are among KEYS too, or a script could run on a slot of which half was moved to another server.
 -- A script that fails is not undone. So what a command could be refused for, once others were
 -- carried out, is found out before: rights, and keys that something else has. (A server that is
 -- full refuses the first writing command, or none.)
 
 local thread = KEYS[1]
 local call = redis.call
-local NOTHING = thread .. ':w'  -- no key has this name
+local NOTHING = thread .. ABSENT  -- no key has this name
 local checks, trials, steps = {}, {}, {}
 
 -- The version and the seal of the thread's row that the change was decided on.

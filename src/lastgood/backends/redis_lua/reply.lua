@@ -7,9 +7,9 @@ local function found(key, field)
 end
 
 local replies, at = {}, 3
-for _, key in ipairs(KEYS) do
+while at <= #ARGV do
   local answers, last = {time[1], time[2]}, at + 1 + tonumber(ARGV[at + 1])
-  thread = found(key, ARGV[at])
+  thread = found(KEYS[#replies + 1], ARGV[at])
   at = at + 2
   while at <= last do
     local word, count = ARGV[at], tonumber(ARGV[at + 1])
