@@ -15,6 +15,7 @@ from lastgood.backends.postgres_rows import MARKS
 from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.postgres_statement import CLOCK
 from lastgood.backends.remote_changes import Change, PlacedPart
+from lastgood.backends.remote_clock import OFF
 from lastgood.backends.remote_rows import stored, to_bytes
 from lastgood.rows import (
     TABLES,
@@ -49,6 +50,9 @@ _OF_THREAD = (
     "part",
     "large",
 )
+
+_TIMELY = f"(%s::bigint IS NULL OR abs({CLOCK} - %s::bigint) < {OFF})"
+"""Whether it is the moment that a change was decided for."""
 
 
 def _replacing(cls: type) -> str:
@@ -131,8 +135,9 @@ def statement(schema: str, change: Change) -> tuple[str, list[object]]:
 
 def _guard(steps: _Steps, change: Change) -> None:
     place = [to_bytes(change.place.tenant), to_bytes(change.place.name)]
-    where = "tenant = %s AND name = %s AND version = %s AND seal = %s"
-    seen: list[object] = [*place, change.version, change.seal]
+    where = f"tenant = %s AND name = %s AND version = %s AND seal = %s AND {_TIMELY}"
+    moment = [change.moment, change.moment]
+    seen: list[object] = [*place, change.version, change.seal, *moment]
     if change.free:
         where += f" AND NOT EXISTS (SELECT FROM {each_place(f'{steps.at}.item', '%s', '')} r)"
         seen += [*paired(change.free), change.key]
@@ -146,10 +151,10 @@ def _guard(steps: _Steps, change: Change) -> None:
     if change.version is None:
         text = (
             f"INSERT INTO {steps.at}.thread ({', '.join(names)}, version)"
-            f" VALUES ({MARKS[ThreadRow]}, 1)"
+            f" SELECT {MARKS[ThreadRow]}, 1 WHERE {_TIMELY}"
             " ON CONFLICT (tenant, name) DO NOTHING RETURNING watched"
         )
-        steps.add(text, values)
+        steps.add(text, [*values, *moment])
         return
     changed = ", ".join(f"{name} = %s" for name in names)
     text = f"UPDATE {steps.at}.thread SET {changed}, version = version + 1 WHERE {where}"

@@ -15,6 +15,7 @@ from lastgood.backends.redis_keys import SUFFIXES, branch_field, item_name, part
 from lastgood.backends.redis_rows import packed, packed_part, pointer
 from lastgood.backends.redis_wire import Command, Word
 from lastgood.backends.remote_changes import Change
+from lastgood.backends.remote_clock import OFF
 from lastgood.backends.remote_rows import to_bytes
 from lastgood.rows import (
     BranchRow,
@@ -96,6 +97,8 @@ def _checks(change: Change, claims: Sequence[Claim], staged: Staged | None) -> I
         yield ("absent",)
     else:
         yield ("seen", change.version, change.seal)
+    if change.moment is not None:
+        yield ("timely", change.moment, OFF)
     if change.free:
         yield ("vacant", *(item_name(*place) for place in change.free))
     if change.checkpoints:

@@ -283,7 +283,7 @@ class RemoteBackend(Backend, forking.Forkable):
             else:
                 if decision.change is None:
                     break
-                return decision
+                return decision.at(now)
         place = ThreadName(scope.tenant, scope.thread)
         also = [AskLanes(place)] if self._memory.lacks_lane(scope) else []
         return await self._read(

@@ -62,6 +62,8 @@ class Change(NamedTuple):
     seal: bytes = b""
     """Of the thread's row that was seen. After a failover that lost commits, versions come again;
     with them another row."""
+    moment: int | None = None
+    """The server's time that it was decided for, where nobody asked what time it is there."""
     former: ThreadRow | None = None
     """That row."""
     opens: bool = False
@@ -111,6 +113,10 @@ class Decision(NamedTuple):
     found: Found
     change: Change | None
     """None if there is nothing to write."""
+
+    def at(self, moment: int) -> Decision:
+        """The same, for a moment that the store has to agree with."""
+        return self._replace(change=self.change and self.change._replace(moment=moment))
 
 
 def decide(

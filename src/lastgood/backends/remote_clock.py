@@ -2,13 +2,18 @@
 
 Each answer of the server brings its clock. How far that is ahead of ours is known but for the time
 that the question took to get there: so the smallest difference that was seen is the best, and what
-is told is never behind the server's own time, as long as nobody sets a clock.
+is told is never behind the server's own time, as long as nobody sets a clock and no host is
+stopped. Should that happen, the server notices: a change that is decided on what is told names the
+moment that it was decided for.
 """
 
 from __future__ import annotations
 
 import time
 
+OFF = 10_000_000
+"""Microseconds by which the moment that a change was decided for may be off where it is carried
+out. It takes a while to send a large one."""
 APART = 100_000
 """Microseconds by which answers must differ to say that a clock was set."""
 AGREEING = 3
@@ -37,6 +42,10 @@ class ServerClock:
         return None if self._ahead is None else ticks() + self._ahead
 
 
+_OURS: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Where there is one, a clock that goes on while the host sleeps."""
+
+
 def ticks() -> int:
     """Our own clock, which nobody sets."""
-    return time.monotonic_ns() // 1000
+    return time.clock_gettime_ns(_OURS) // 1000

@@ -17,6 +17,13 @@ function checks.seen(args)
   if found[1] ~= args[1] or not found[2] or sub(found[2], -8) ~= args[2] then return 'moved' end
 end
 
+-- The moment that the change was decided for, and how far off it may be.
+function checks.timely(args)
+  local time = call('TIME')
+  local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+  if math.abs(now - tonumber(args[1])) > tonumber(args[2]) then return 'moved' end
+end
+
 function checks.absent()
   if call('HEXISTS', thread, 't') == 1 then return 'moved' end
   if call('EXISTS', thread, thread .. ':c', thread .. ':i', thread .. ':p') > 0 then
