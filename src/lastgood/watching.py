@@ -8,6 +8,7 @@ between two looks.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import NamedTuple
 
 from lastgood.backend import Listing, Located
 from lastgood.commits import Scope
@@ -28,19 +29,20 @@ async def watch(
     """Headers in the order of seq, from `after` on or from now on."""
     news = core.backend.news(core.tenant, thread)
     try:
-        key, newest = await driver.run(_newest(core, thread))
+        life, newest = await driver.run(_newest(core, thread))
         seen = newest if after is None else after
         if seen > newest:
             seen = 0  # the place is one in an earlier life of the thread
         while True:
             now, newest = await driver.run(_newest(core, thread))
-            if now not in (key, 0):
-                key, seen = now, 0  # it began, or was deleted and began anew
-            if now and newest > seen:
+            if now != life:
+                life, seen = now, 0  # it began, ended, or was deleted and began anew
+            seen = min(seen, newest)  # a server that lost data has gone back
+            if newest > seen:
                 upto = None if newest - seen <= PAGE else seen + PAGE
                 found = await driver.run(_since(core, thread, agent, seen, upto))
                 for located in found:
-                    if located.row.thread == key:  # else it began anew between the two looks
+                    if located.row.thread == life.key:  # else it began anew between the two looks
                         yield core.header(located)
                 seen = max(upto or newest, found[-1].row.seq if found else 0)
             elif news is None or not await driver.run(news.wait(AT_LEAST)):
@@ -50,10 +52,19 @@ async def watch(
             news.close()
 
 
-async def _newest(core: Core, thread: str) -> tuple[int, int]:
-    """Which incarnation of a thread is there, and how far it is; zeros if none is."""
+class Life(NamedTuple):
+    """An incarnation of a thread; zeros if there is none. A server that lost everything may give
+    the same key again.
+    """
+
+    key: int
+    created_at: int
+
+
+async def _newest(core: Core, thread: str) -> tuple[Life, int]:
+    """Which incarnation of a thread is there, and how far it is."""
     row = (await core.backend.look(Scope(core.tenant, thread))).live
-    return (row.thread, row.seq) if row else (0, 0)
+    return (Life(row.thread, row.created_at), row.seq) if row else (Life(0, 0), 0)
 
 
 async def _since(

@@ -4,7 +4,10 @@ What was lost is lost. But what is saved from then on is saved: it is on every l
 its key or its streams, and everybody can read it.
 """
 
+import threading
+import time
 from collections.abc import Iterator
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -191,3 +194,43 @@ def test_a_thread_with_the_key_of_another_is_damage(place: Place) -> None:
         with pytest.raises(CheckpointIntegrityError, match=r"'s' has the key #. of another thread"):
             save(two, "s")
         save(two, "other")
+
+
+def test_who_watches_sees_what_is_saved_after_everything_was_lost(place: Place) -> None:
+    with place.client() as client, place.client() as watcher:
+        lost = [save(client, "s") for _ in range(3)]
+        watch = watcher.watch("s", after=0)
+        assert [next(watch).checkpoint_id for _ in lost] == lost
+        place.lose()
+        with place.client() as other:
+            ids = [save(other, "s") for _ in range(2)]
+        assert [next(watch).checkpoint_id for _ in ids] == ids
+        watch.close()
+
+
+def test_who_watches_sees_what_is_saved_after_the_last_moments_were_lost(
+    server: ValkeyServer,
+) -> None:
+    """Each once: neither what was there before nor what is new comes twice."""
+    with BlockingClient.redis(server.url) as client, BlockingClient.redis(server.url) as watcher:
+        kept = [save(client, "s") for _ in range(2)]
+        server.ask("SAVE")
+        lost = [save(client, "s") for _ in range(3)]
+        seen: Queue[str] = Queue()
+
+        def watch() -> None:
+            headers = watcher.watch("s", after=0)
+            for _, header in zip(range(7), headers, strict=False):
+                seen.put(header.checkpoint_id)
+            headers.close()
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        assert [seen.get(timeout=20) for _ in range(5)] == kept + lost
+        server.kill()
+        server.start()
+        time.sleep(2)  # long enough for a look
+        with BlockingClient.redis(server.url) as other:
+            ids = [save(other, "s") for _ in range(2)]
+        assert [seen.get(timeout=20) for _ in ids] == ids
+        watching.join(20)
