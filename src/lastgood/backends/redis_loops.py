@@ -70,6 +70,20 @@ class LoopClients(ABC):
             if pool is not None:
                 await pool.disconnect()
 
+    async def renew(self, client: Any) -> None:
+        """Have the next ones get connections that are new: some lead to a server that is a replica
+        by now. What is in use is left alone; a Cluster finds its way by itself.
+        """
+        pool = getattr(client, "connection_pool", None)
+        if pool is None:
+            return
+        if not is_blocking():
+            await pool.disconnect(inuse_connections=False)
+            return
+        with self._lock:
+            if self._client is client:
+                self._client = None
+
     async def close(self) -> None:
         """Let go of connections: of those for threads, and of this loop's."""
         with self._lock:

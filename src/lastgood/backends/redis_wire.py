@@ -101,6 +101,12 @@ class Wire:
 
     async def _sent(self, commands: Sequence[Command]) -> list[Any]:
         client = self.clients.blocking() if is_blocking() else await self.clients.native()
+        replies = await self._replies(client, commands)
+        if any(isinstance(each, Exception) and _is_of_replica(each) for each in replies):
+            await self.clients.renew(client)
+        return replies
+
+    async def _replies(self, client: Any, commands: Sequence[Command]) -> list[Any]:
         if len(commands) == 1:
             try:
                 reply = client.execute_command(*commands[0])
@@ -119,6 +125,10 @@ def _as_text(command: Command) -> Command:
     if command[0] != "EVALSHA":
         return command
     return ("EVAL", Script.known[str(command[1])].text, *command[2:])
+
+
+def _is_of_replica(error: Exception) -> bool:
+    return isinstance(error, exceptions.ReadOnlyError) or "READONLY" in str(error)
 
 
 _WRONG = (

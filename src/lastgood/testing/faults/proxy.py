@@ -121,6 +121,10 @@ class Proxy:
         """Cut every connection that there is now."""
         self._call(self._cutting())
 
+    def lead_to(self, url: str) -> None:
+        """Let new connections lead to another server; those that are open stay as they are."""
+        self._target = endpoint_of(url)
+
     def refuse(self) -> None:
         """Cut every connection and let nobody in, as if the server were gone, until `heal`."""
         self._call(self._refusing())
