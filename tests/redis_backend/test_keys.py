@@ -32,6 +32,21 @@ class Place(RawPlace):
         return Keys(self.prefix).thread(tag_of(ThreadName(tenant, name)))
 
 
+def test_a_prefix_that_would_take_the_hash_tag_away_is_refused() -> None:
+    """In a key only the first pair of braces counts, and none does if that is empty."""
+    for prefix in ("x{}", "{}", "x{}y{z}"):
+        with pytest.raises(ValueError, match="Use a prefix without braces"):
+            BlockingClient.redis("redis://localhost", prefix=prefix)
+        with pytest.raises(ValueError, match="Use a prefix without braces"):
+            BlockingClient.open(f"redis://localhost?prefix={prefix}")
+    for prefix in ("a{b", "a}b{", "x}{", "a{b}", "{a{}"):
+        slots = {
+            key_slot(f"{Keys(prefix).thread('tag')}{end}".encode()) for end in ("", ":c", ":p")
+        }
+        assert len(slots) == 1
+        BlockingClient.redis("redis://localhost", prefix=prefix).close()
+
+
 def test_everything_of_a_thread_is_in_one_slot(place: Place) -> None:
     names = ["s", "{", "}", "a{b}c", "{}", "x:y", "é", "\U0001f600"]
     with place.client() as client:

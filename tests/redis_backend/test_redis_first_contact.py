@@ -134,6 +134,12 @@ def test_an_option_that_does_not_exist_is_told_at_once() -> None:
         BlockingClient.redis("redis://localhost?prefix=team")
     with pytest.raises(ValueError, match="'sockettimeout'"):
         BlockingClient.open("redis://localhost?sockettimeout=3")
+    for ours in ("decode_responses=True", "timeout=5", "protocol=3"):
+        for url in (f"redis://localhost?{ours}", f"unix:///run/valkey.sock?{ours}"):
+            with pytest.raises(ValueError, match=f"Leave '{ours.partition('=')[0]}' out"):
+                BlockingClient.redis(url)
+        with pytest.raises(ValueError, match="sets it by itself"):
+            BlockingClient.postgres("postgresql://h/db", cache=f"redis://localhost?{ours}")
     options = "socket_timeout=3&health_check_interval=9&max_connections=4"
     for scheme in ("redis://localhost", "rediss://localhost", "unix:///run/valkey.sock"):
         BlockingClient.open(f"{scheme}?{options}").close()

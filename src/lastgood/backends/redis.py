@@ -34,7 +34,7 @@ from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Quer
 from lastgood.backends.redis_calls import Call
 from lastgood.backends.redis_clients import Clients
 from lastgood.backends.redis_hints import Claim, Hints, Listed, user_of
-from lastgood.backends.redis_keys import Keys, tag_of
+from lastgood.backends.redis_keys import Keys, check_prefix, tag_of
 from lastgood.backends.redis_news import StreamNews
 from lastgood.backends.redis_numbers import Numbers
 from lastgood.backends.redis_queries import Question
@@ -48,7 +48,6 @@ from lastgood.errors import (
     IncompatibleCheckpointError,
     TransientStorageError,
 )
-from lastgood.ids import check_name
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
 from lastgood.rows import ARRIVING, LIVE, ThreadRow, intact
@@ -89,7 +88,7 @@ class RedisBackend(RemoteBackend):
         super().__init__(shift)
         self._clients = Clients(url, pool_size)
         self._wire = Wire(self._clients)
-        self._keys = Keys(check_name(prefix, "prefix"))
+        self._keys = Keys(check_prefix(prefix))
         self._hints = Hints(self._wire, self._keys)
         self._numbers = Numbers(self._wire, self._keys)
         self._surveyor = Surveyor(self._wire, self._keys, self._hints)

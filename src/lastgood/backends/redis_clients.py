@@ -120,11 +120,20 @@ def checked(url: str) -> str:
     return url
 
 
+_OURS = {"decode_responses", "protocol", "retry", "timeout"}
+"""Options that replies could not be read with, or that are given in another way."""
+
+
 def _expect_options(found: dict[str, Any]) -> None:
-    """Raises ValueError for an option that the driver does not know: it would say so later."""
+    """Raises ValueError for an option that the driver does not know, which it would say later, and
+    for one that we set.
+    """
     kind = found.pop("connection_class", redis.Connection)
     known = {name for each in kind.__mro__ for name in signature(each.__init__).parameters}
-    unknown = sorted(found.keys() - known - {"max_connections", "timeout"})
+    ours = sorted(found.keys() & _OURS)
+    if ours:
+        raise ValueError(f"Leave {ours[0]!r} out of the address: Lastgood sets it by itself.")
+    unknown = sorted(found.keys() - known - {"max_connections"})
     if "prefix" in unknown:
         raise ValueError("For a prefix pass prefix=..., or use Client.open, which takes ?prefix=.")
     if unknown:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.remote_rows import to_bytes
+from lastgood.ids import check_name
 from lastgood.integrity import framed
 
 SUFFIXES = ("", ":r", ":c", ":s", ":i", ":k", ":x", ":p", ":d", ":z", ":e", ":o", ":y")
@@ -56,6 +57,16 @@ def _shown(data: bytes) -> str:
 def tag_of(place: ThreadName) -> str:
     """The hash tag of a thread: 16 characters."""
     return _shown(_hashed(place.tenant, place.name, size=12))
+
+
+def check_prefix(prefix: str) -> str:
+    """A prefix that leaves each thread its hash tag, which an empty pair of braces takes away."""
+    if check_name(prefix, "prefix").partition("{")[2].startswith("}"):
+        raise ValueError(
+            f"prefix={prefix!r}: with {{}} in front, a Cluster does not keep a thread together. "
+            "Use a prefix without braces."
+        )
+    return prefix
 
 
 def touched(thread: str) -> list[str]:
