@@ -16,6 +16,10 @@ from lastgood.alias_rules import Renamed
 from lastgood.backend import Backend
 
 
+class MissingExtraError(ImportError):
+    """The driver of a store is not installed; the text says how to."""
+
+
 class Entry(NamedTuple):
     """A backend: where its class is, and how an address becomes its arguments."""
 
@@ -167,7 +171,7 @@ def _loaded(module: str, extra: str) -> Any:
     except ModuleNotFoundError as error:
         if not extra or str(error.name).startswith("lastgood"):
             raise
-        raise ImportError(
+        raise MissingExtraError(
             f'{TITLES[extra]} support is not installed: pip install "lastgood[{extra}]"'
         ) from error
 

@@ -54,6 +54,21 @@ class TestThroughPipes:
             )
         assert (done.returncode, done.stderr) == (1, b"")
 
+    @pytest.mark.parametrize(
+        "words", [["threads", "--store"], ["db", "status", "--store"], ["copy", "lastgood.db"]]
+    )
+    def test_a_driver_that_is_not_installed_is_one_line(self, here: Path, words: list[str]) -> None:
+        path = hiding(here, "psycopg", "raise ModuleNotFoundError(name='psycopg')")
+        shown = piped(*words, "postgresql://host/db", cwd=here, PYTHONPATH=path)
+        how = 'PostgreSQL support is not installed: pip install "lastgood[postgres]"'
+        assert (shown.code, shown.out, shown.err) == (4, "", f"lastgood {words[0]}: {how}\n")
+
+    @pytest.mark.slow
+    def test_a_broken_import_of_our_own_is_not_hidden(self, here: Path) -> None:
+        path = hiding(here, "psycopg", "raise ModuleNotFoundError(name='lastgood.nothing')")
+        shown = piped("threads", "--store", "postgresql://host/db", cwd=here, PYTHONPATH=path)
+        assert "ModuleNotFoundError" in shown.err
+
     @pytest.mark.slow
     def test_the_installed_command_is_the_same(self, here: Path) -> None:
         command = Path(sys.executable).parent / "lastgood"
@@ -78,7 +93,7 @@ class TestOnATerminal:
     def test_rich_adds_colour_and_changes_no_text(self, here: Path) -> None:
         pytest.importorskip("rich")
         _, with_rich = screen("show", "run-001@3", cwd=here)
-        _, without = screen("show", "run-001@3", cwd=here, PYTHONPATH=str(no_rich(here)))
+        _, without = screen("show", "run-001@3", cwd=here, PYTHONPATH=hiding(here, "rich"))
         assert len(COLOUR.findall(with_rich)) > len(COLOUR.findall(without)) > 0
         assert ages(COLOUR.sub("", with_rich)) == ages(COLOUR.sub("", without))
 
@@ -184,9 +199,9 @@ def ages(text: str) -> list[list[str]]:
     return [re.sub(r"(\d+ s ago|now)\s*", "", line).split() for line in text.splitlines()]
 
 
-def no_rich(directory: Path) -> Path:
-    """A path on which `rich` cannot be imported."""
-    package = directory / "hidden" / "rich"
+def hiding(directory: Path, name: str, instead: str = "raise ImportError('not here')") -> str:
+    """A PYTHONPATH on which a package cannot be imported."""
+    package = directory / "hidden" / name
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise ImportError('not here')\n")
-    return package.parent
+    (package / "__init__.py").write_text(f"{instead}\n")
+    return os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", "")])

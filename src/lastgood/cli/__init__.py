@@ -47,6 +47,7 @@ from lastgood.cli.sweep import SWEEP
 from lastgood.cli.tag import TAG
 from lastgood.cli.threads import THREADS
 from lastgood.cli.verify import VERIFY
+from lastgood.registry import MissingExtraError
 
 COMMANDS: tuple[Command, ...] = (
     THREADS,
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = command.run(options)
         sys.stdout.flush()
-    except (LastgoodError, ValueError, KeyError) as error:
+    except (LastgoodError, MissingExtraError, ValueError, KeyError) as error:
         _complain(command.name, error)
         return _exit_code(error)
     except KeyboardInterrupt:
@@ -156,7 +157,7 @@ def _exit_code(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, CheckpointNotFoundError | KeyError):
         return ABSENT
-    return FAILED if isinstance(error, LastgoodError) else USAGE
+    return FAILED if isinstance(error, LastgoodError | MissingExtraError) else USAGE
 
 
 def _never_fail_to_print() -> None:
