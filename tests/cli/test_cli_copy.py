@@ -28,6 +28,15 @@ def test_a_dry_run_makes_no_file(here: Path, lastgood: Run) -> None:
     assert not (here / "b.db").exists()
 
 
+def test_a_directory_that_is_not_there_is_no_source_and_not_made_by_a_dry_run(
+    here: Path, lastgood: Run
+) -> None:
+    assert lastgood("copy", "files:typo", "b.db").code == 3
+    assert not (here / "b.db").exists()
+    assert lastgood("copy", "lastgood.db", "files:plain", "--dry-run").code == 0
+    assert not (here / "plain").exists()
+
+
 def test_what_is_left_alone_is_named(here: Path, lastgood: Run) -> None:
     with BlockingClient.sqlite("b.db") as client:
         client.save("solo", session_id="single", execution_state={})

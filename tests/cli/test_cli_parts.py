@@ -21,6 +21,7 @@ from lastgood.backends.sqlite_schema import stamp
 from lastgood.cli import printing, values
 from lastgood.cli.cleaning import clean, clean_lines, columns, shortened
 from lastgood.cli.doctor_checks import clock_finding, sqlite_finding
+from lastgood.cli.doctor_files import rights_finding
 from lastgood.cli.doctor_store import (
     file_system_finding,
     format_finding,
@@ -194,6 +195,32 @@ class TestDoctor:
         assert lastgood("doctor", "--store", ".").code == 1
         assert lastgood("doctor", "--store", "none/a.db").code == 1
 
+    def test_a_store_of_plain_files(self, empty: Path, lastgood: Run) -> None:
+        BlockingClient.files("plain").save("a", execution_state={})
+        shown = lastgood("doctor", "--store", "files:plain")
+        assert shown.code == 0
+        for line in ("store      plain, plain files", "format     1", "rights ", "disk "):
+            assert f"ok       {line}" in shown.out
+
+    @pytest.mark.parametrize(
+        ("place", "code", "told"),
+        [
+            ("files:typo", 0, "typo does not exist yet"),
+            ("files:.", 0, "it holds nothing of Lastgood"),
+            ("files:a.txt", 1, "a.txt is a file"),
+            ("files:plain", 1, "lastgood.json is damaged"),
+        ],
+    )
+    def test_a_directory_that_is_no_sound_store(
+        self, empty: Path, lastgood: Run, place: str, code: int, told: str
+    ) -> None:
+        Path("a.txt").write_text("text")
+        Path("plain").mkdir()
+        Path("plain/lastgood.json").write_text("{")
+        shown = lastgood("doctor", "--store", place)
+        assert (shown.code, told in shown.out) == (code, True)
+        assert sorted(path.name for path in empty.iterdir()) == ["a.txt", "plain"]
+
     def test_each_check_can_fail(self) -> None:
         future = stamp(int(datetime(2999, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000)
         findings = [
@@ -205,6 +232,7 @@ class TestDoctor:
             time_finding("123 forged"),
             free_finding(1000),
             file_system_finding("nfs4"),
+            rights_finding(Path("plain"), may_write=False),
         ]
         assert [f.level for f in findings if f.level == "ok" or not f.advice] == []
 

@@ -71,6 +71,30 @@ def test_looking_makes_no_file(empty: Path, lastgood: Run, arguments: list[str])
 
 
 @each_command
+def test_a_directory_that_is_not_there_is_no_store(
+    empty: Path, lastgood: Run, arguments: list[str]
+) -> None:
+    shown = lastgood("--store", "files:typo", *arguments)
+    assert (shown.code, shown.out) == (3, "")
+    assert "No store here yet: typo does not exist." in shown.err
+    assert list(empty.iterdir()) == []
+
+
+def test_a_directory_of_others_is_no_store(empty: Path, lastgood: Run) -> None:
+    shown = lastgood("verify", "--store", "files:.")
+    assert (shown.code, shown.out) == (3, "")
+    assert "No store here yet: . holds no threads of Lastgood." in shown.err
+
+
+def test_a_directory_that_lost_its_first_file_is_still_looked_at(
+    empty: Path, lastgood: Run
+) -> None:
+    BlockingClient.files("plain").save("a", session_id="o-42", execution_state={})
+    Path("plain/lastgood.json").unlink()
+    assert "o-42" in lastgood("threads", "--store", "files:plain").out
+
+
+@each_command
 def test_a_file_of_others_is_left_alone(empty: Path, lastgood: Run, arguments: list[str]) -> None:
     with closing(sqlite3.connect("app.db")) as app, app:
         app.execute("CREATE TABLE invoices (n)")

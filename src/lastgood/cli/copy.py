@@ -12,14 +12,7 @@ from lastgood import BlockingClient, CopyReport
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal
-from lastgood.cli.store import (
-    file_of,
-    has_tables,
-    is_store,
-    json_option,
-    opened,
-    tenant_option,
-)
+from lastgood.cli.store import file_of, is_there, json_option, opened, tenant_option
 from lastgood.cli.terminal import Terminal
 from lastgood.registry import shown
 
@@ -53,8 +46,7 @@ def run(options: Namespace) -> int:
 def _target(options: Namespace) -> BlockingClient:
     tenant = getattr(options, "tenant", None) or "default"
     file = file_of(options.target)
-    there = is_store(file) if file else has_tables(options.target)
-    if options.dry_run and not there:
+    if options.dry_run and not is_there(options.target):
         return BlockingClient.memory(tenant=tenant)  # as empty as the store that is not made
     if file is None:
         return BlockingClient.open(options.target, tenant=tenant)

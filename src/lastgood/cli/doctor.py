@@ -10,10 +10,11 @@ from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import Command
 from lastgood.cli.doctor_checks import Finding, environment_findings
+from lastgood.cli.doctor_files import directory_findings
 from lastgood.cli.doctor_postgres import postgres_findings
 from lastgood.cli.doctor_redis import redis_findings
 from lastgood.cli.doctor_store import store_findings
-from lastgood.cli.store import address, file_of, json_option
+from lastgood.cli.store import address, directory_of, file_of, json_option
 from lastgood.cli.terminal import Terminal
 from lastgood.registry import scheme_of, shown
 
@@ -38,6 +39,8 @@ def _of_store(place: str) -> Iterator[Finding]:
         return postgres_findings(place)
     if scheme_of(place) == "redis":
         return redis_findings(place)
+    if (directory := directory_of(place)) is not None:
+        return directory_findings(directory)
     return store_findings(place, file_of(place))
 
 
@@ -63,9 +66,9 @@ def _options(parser: ArgumentParser) -> None:
 DOCTOR = Command(
     name="doctor",
     help="look at the environment: versions, store, disk, clock",
-    description="Look at the environment: versions, the clock, the store's file and its disk, or "
-    "its server with its settings and the way there. Each line is ok, a warning or a problem, with "
-    "what to do.",
+    description="Look at the environment: versions, the clock, the store's file or directory and "
+    "its disk, or its server with its settings and the way there. Each line is ok, a warning "
+    "or a problem, with what to do.",
     options=_options,
     run=run,
     epilog="""\

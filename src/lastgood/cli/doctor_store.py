@@ -19,6 +19,7 @@ from lastgood.model import moment
 from lastgood.registry import shown
 from lastgood.rows import LIVE
 
+NOT_YET = "It is made by the first save; `lastgood demo --keep` makes one to look at."
 _LEAST_FREE = 256 << 20
 _LARGE_WAL = 4 * WAL_LIMIT
 _NETWORK = frozenset("nfs nfs4 cifs smb3 smbfs sshfs fuse.sshfs 9p afs ceph glusterfs".split())
@@ -31,8 +32,7 @@ def store_findings(place: str, file: Path | None) -> Iterator[Finding]:
         yield Finding("ok", "store", f"{shown(place)} (not a file: nothing to look at)")
         return
     if not file.exists():
-        hint = "It is made by the first save; `lastgood demo --keep` makes one to look at."
-        yield Finding("ok", "store", f"{file} does not exist yet", hint)
+        yield Finding("ok", "store", f"{file} does not exist yet", NOT_YET)
     elif file.is_dir():
         yield Finding("problem", "store", f"{file} is a directory", "Pass the path of a file.")
     else:

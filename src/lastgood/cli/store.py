@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lastgood import BlockingClient
-from lastgood.backends.files_names import STORE
+from lastgood.backends.files_names import STORE, THREADS
 from lastgood.cli.command import ABSENT, Refusal
 from lastgood.driver import run_blocking
 from lastgood.registry import BACKENDS, open_url, scheme_of, shown
@@ -78,28 +78,49 @@ def _is_url(address: str) -> bool:
     return "://" in address or scheme_of(address) in BACKENDS or "password=" in address
 
 
+def directory_of(address: str) -> Path | None:
+    """The directory of a store of plain files, if it is one."""
+    if scheme_of(address) != "files":
+        return None
+    return Path(BACKENDS["files"].arguments(address).get("directory", "lastgood"))
+
+
 def opened(options: Namespace) -> BlockingClient:
     """The store, which is there; Refusal with a way to begin if it is not."""
-    place, tenant = address(options), getattr(options, "tenant", None) or "default"
-    file = file_of(place)
-    if file is None:
-        if not has_tables(place):
-            raise _no_tables(place)
-        return BlockingClient.open(place, tenant=tenant)
-    if not is_store(file):
-        raise Refusal(f"No store here yet: {file} {_lacks(file)}.\n\n{BEGIN}", exit_code=ABSENT)
-    return BlockingClient.sqlite(file, tenant=tenant)
+    place = address(options)
+    if not is_there(place):
+        raise _absent(place)
+    return made(options)
 
 
-def has_tables(place: str) -> bool:
-    """Whether a database has ours; without them it is no store yet, and looking makes none."""
-    if scheme_of(place) != "postgresql":
-        return True
+def is_there(place: str) -> bool:
+    """Whether there is a store, as far as looking tells, which makes none."""
+    file, directory = file_of(place), directory_of(place)
+    if file is not None:
+        return is_store(file)
+    if directory is not None:
+        return is_directory_of_ours(directory)
+    return scheme_of(place) != "postgresql" or _has_tables(place)
+
+
+def is_directory_of_ours(directory: Path) -> bool:
+    """Whether a directory is a store of plain files, damaged or not."""
+    return (directory / STORE).is_file() or (directory / THREADS).is_dir()
+
+
+def _has_tables(place: str) -> bool:
     backend: Any = open_url(place)
     try:
         return run_blocking(backend.standing()).format is not None
     finally:
         run_blocking(backend.close())
+
+
+def _absent(place: str) -> Refusal:
+    path = file_of(place) or directory_of(place)
+    if path is None:
+        return _no_tables(place)
+    return Refusal(f"No store here yet: {path} {_lacks(path)}.\n\n{BEGIN}", exit_code=ABSENT)
 
 
 def _no_tables(place: str) -> Refusal:
@@ -120,8 +141,8 @@ def made(options: Namespace) -> BlockingClient:
     return BlockingClient.sqlite(file, tenant=tenant)
 
 
-def _lacks(file: Path) -> str:
-    return "holds no threads of Lastgood" if file.exists() else "does not exist"
+def _lacks(path: Path) -> str:
+    return "holds no threads of Lastgood" if path.exists() else "does not exist"
 
 
 def again(options: Namespace, *words: str) -> str:
