@@ -56,9 +56,13 @@ def quote(name: str) -> str:
     return "".join(_QUOTED.get(char, char) for char in name)
 
 
-def _read(text: str, what: str) -> str:
+def unquote(text: str) -> str:
     """The name behind what stands in an address."""
-    return check_name(_ESCAPE.sub(lambda match: _PLAIN[match[0].upper()], text), what)
+    return _ESCAPE.sub(lambda match: _PLAIN[match[0].upper()], text)
+
+
+def _read(text: str, what: str) -> str:
+    return check_name(unquote(text), what)
 
 
 def short_name(thread: str, seq: int) -> str:

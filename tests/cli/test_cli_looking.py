@@ -142,6 +142,44 @@ class TestShow:
     def test_refs(self, here: Path, lastgood: Run, ref: str, name: str) -> None:
         assert json.loads(lastgood("show", ref, "--json").out)["name"] == name
 
+    @pytest.mark.parametrize(
+        ("ref", "name"),
+        [
+            ("ann@x.com", "ann%40x.com@1"),
+            ("ann%40x.com", "ann%40x.com@1"),
+            ("ann%40x.com@", "ann%40x.com@1"),
+            ("ann@x.com/me@x.com", "ann%40x.com@1"),
+            ("ann%40x.com/me%40x.com", "ann%40x.com@1"),
+            ("x%2Fy", "x%2Fy@1"),
+            ("x/y", "x%2Fy@1"),
+            ("100%", "100%25@1"),
+            ("100%25", "100%25@1"),
+            ("ann@7", "ann%407@1"),
+            ("single@1", "single@1"),
+            ("50%25", "50%2525@1"),
+        ],
+    )
+    def test_names_are_typed_as_they_are_or_as_in_an_address(
+        self, here: Path, lastgood: Run, ref: str, name: str
+    ) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            for thread in ("ann@x.com", "x/y", "100%", "ann@7", "single@1", "50%", "50%25"):
+                client.save("me@x.com", session_id=thread, execution_state={})
+        assert json.loads(lastgood("show", ref, "--json").out)["name"] == name
+
+    @pytest.mark.parametrize("name", ["ann@x.com", "ann%40x.com"])
+    def test_so_are_those_of_threads(self, here: Path, lastgood: Run, name: str) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            client.save("a", session_id="ann@x.com", execution_state={})
+        assert json.loads(lastgood("log", name, "--json").out)["thread"] == "ann@x.com"
+        assert json.loads(lastgood("rewind", name, "1", "--json").out)["session_id"] == "ann@x.com"
+        assert "is now ann%40x.com@tag:good." in lastgood("tag", f"{name}", "good").out
+
+    @pytest.mark.parametrize("ref", ["singel", "singel@1", "singel/solo@"])
+    def test_the_nearest_name_is_suggested(self, here: Path, lastgood: Run, ref: str) -> None:
+        shown = lastgood("show", ref)
+        assert (shown.code, shown.err.endswith("Did you mean 'single'?\n")) == (3, True)
+
     def test_an_id_or_its_first_digits(self, here: Path, lastgood: Run) -> None:
         log = json.loads(lastgood("log", "single", "--json").out)["checkpoints"]
         id = log[1]["checkpoint_id"]

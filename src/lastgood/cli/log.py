@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
         if options.thread is None:
             options.thread = targets.newest_thread(client)
         else:
-            targets.thread(client, options.thread)
+            options.thread = targets.thread(client, options.thread)
         return _follow(client, options) if options.follow else _list(client, options)
 
 

@@ -22,7 +22,7 @@ the one that is followed now, and its newest checkpoint as in `log --json`"""
 def _runner(move: Callable[[BlockingClient, Namespace], Move]) -> Callable[[Namespace], int]:
     def run(options: Namespace) -> int:
         with opened(options) as client:
-            targets.thread(client, options.thread)
+            options.thread = targets.thread(client, options.thread)
             done = move(client, options)
             if options.json:
                 head = header_json(done.head) if done.head else None

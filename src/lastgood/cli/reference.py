@@ -38,7 +38,8 @@ _REFS = """\
 | `run-001/clerk@...` | the same for one agent of a thread that has several |
 | `019a5c3e-...` | an id, or its first digits, six at least |
 
-`@`, `/` and `%` inside a name are written `%40`, `%2F` and `%25`.
+`@`, `/` and `%` inside a name are written `%40`, `%2F` and `%25`. The name of a thread that
+stands alone may be typed as it is: `ann@x.com` and `ann%40x.com` are the same.
 """
 
 

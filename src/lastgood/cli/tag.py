@@ -55,7 +55,7 @@ def _set(client: BlockingClient, options: Namespace) -> int:
         document = {"name": options.name, "checkpoint_id": header.checkpoint_id, "before": before}
         printing.document({"thread": thread, **document})
         return 0
-    text = f"{header.name} is now {thread}@tag:{options.name}."
+    text = f"{header.name} is now {quote(thread)}@tag:{quote(options.name)}."
     if before is None:
         text += f" To undo: {again(options, 'tag', '--delete', thread, options.name)}"
     elif before != header.checkpoint_id:

@@ -1,7 +1,8 @@
 """What people type for a thread or a checkpoint, and which one they mean.
 
 The command line takes more than the client: a bare thread name means its head, and an id may be
-cut to its first digits. A name that is not there is answered with the nearest one that is.
+cut to its first digits. A name may be typed as it is, or as it stands in an address, with `%40` for
+an `@`. A name that is not there is answered with the nearest one that is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lastgood import (
 )
 from lastgood.cli.command import ABSENT, USAGE, Refusal
 from lastgood.ids import read_id
-from lastgood.refs import quote
+from lastgood.refs import Address, parse, quote, unquote
 
 _PREFIX = re.compile(r"[0-9a-f][0-9a-f-]{5,35}", re.IGNORECASE)
 _PAGE = 500
@@ -39,12 +40,23 @@ def is_thread(client: BlockingClient, name: str) -> bool:
 
 def thread(client: BlockingClient, name: str) -> str:
     """A thread that is there; Refusal with the nearest name if it is not."""
-    if is_thread(client, name):
-        return name
+    found = _known(client, name)
+    if found is None:
+        raise _no_thread(client, name)
+    return found
+
+
+def _known(client: BlockingClient, text: str) -> str | None:
+    """The thread of a name that was typed as it is, or as it stands in an address."""
+    spellings = dict.fromkeys((text, unquote(text)))
+    return next((name for name in spellings if is_thread(client, name)), None)
+
+
+def _no_thread(client: BlockingClient, name: str) -> Refusal:
     names = [info.thread_id for info in client.threads(limit=_SEARCHED)]
     near = difflib.get_close_matches(name, names, 1)
     others = "`lastgood threads` lists what is there." if names else "It holds no threads yet."
-    raise Refusal(
+    return Refusal(
         f"no thread {name!r} in {client.url}.",
         hint=f"Did you mean {near[0]!r}?" if near else others,
         exit_code=ABSENT,
@@ -73,16 +85,39 @@ def ref(client: BlockingClient, text: str | None) -> str:
     """A ref of the client for what was typed; nothing typed means the newest thread's head."""
     if text is None:
         return f"{quote(newest_thread(client))}@"
-    if "@" in text or (read_id(text) is not None and not is_thread(client, text)):
+    if "@" in text:
+        return _address(client, text)
+    if read_id(text) is not None and not is_thread(client, text):
         return text  # a thread may have an id for a name: one that was given none has
-    if is_thread(client, text):
-        return f"{quote(text)}@"
-    name, slash, agent = text.partition("/")
-    if slash and agent and is_thread(client, name):
-        return f"{quote(name)}/{quote(agent)}@"
+    if (found := _head(client, text)) is not None:
+        return found
     if _PREFIX.fullmatch(text) and (found := _by_prefix(client, text)):
         return found
-    return f"{quote(thread(client, text))}@"
+    raise _no_thread(client, text)
+
+
+def _address(client: BlockingClient, text: str) -> str:
+    """An address as it is, unless only a thread has that for a name, such as `ann@x.com`."""
+    try:
+        parsed = parse(text)
+    except ValueError:
+        return _head(client, text) or text  # the client says what is wrong with it
+    if not isinstance(parsed, Address) or is_thread(client, parsed.thread):
+        return text
+    found = _head(client, text)
+    if found is None:
+        raise _no_thread(client, parsed.thread)
+    return found
+
+
+def _head(client: BlockingClient, text: str) -> str | None:
+    """The head of a thread, or of `thread/agent`, that was typed without a selector."""
+    if (name := _known(client, text)) is not None:
+        return f"{quote(name)}@"
+    place, slash, agent = text.partition("/")
+    if slash and agent and (name := _known(client, place)) is not None:
+        return f"{quote(name)}/{quote(unquote(agent))}@"
+    return None
 
 
 def _by_prefix(client: BlockingClient, prefix: str) -> str | None:
