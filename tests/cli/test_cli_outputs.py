@@ -106,6 +106,23 @@ class TestOnATerminal:
         assert max(map(len, shown.splitlines())) <= 80
         assert "long-" * 40 in piped("threads", cwd=here).out
 
+    def test_names_of_threads_are_whole_where_there_is_room_for_them(self, here: Path) -> None:
+        with BlockingClient.sqlite(here / "lastgood.db") as client:
+            unnamed = client.restore(client.save("a", execution_state={})).session_id
+            client.save(
+                "invoice-processor",
+                session_id="customer-4821-conversation-1",
+                execution_state={},
+                step_name="after_tool_call",
+            )
+        _, shown = screen("threads", cwd=here, NO_COLOR="1", COLUMNS="80")
+        titles, *rows = shown.splitlines()
+        assert titles.split() == ["thread", "status", "steps", "last", "step", "changed"]
+        assert [row.split()[0] for row in rows[:2]] == ["customer-4821-conversation-1", unnamed]
+        assert max(map(len, shown.splitlines())) <= 80
+        _, wide = screen("threads", cwd=here, NO_COLOR="1", COLUMNS="130")
+        assert {"agents", "branches", "stored"} <= set(wide.splitlines()[0].split())
+
     def test_hostile_content_leaves_only_our_own_escapes(self, here: Path) -> None:
         _, shown = screen("show", HOSTILE, cwd=here)
         assert "\x1b" not in COLOUR.sub("", shown)

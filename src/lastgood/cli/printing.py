@@ -41,6 +41,10 @@ class Column(NamedTuple):
     right: bool = False
     flexible: bool = False
     """Whether its texts may be cut where a terminal is too narrow."""
+    key: bool = False
+    """Whether a row is called by it: it is cut last."""
+    optional: bool = False
+    """Whether it is left out before the key is cut, the rightmost first."""
 
 
 def cell(text: object, *styles: str) -> Cell:
@@ -50,36 +54,60 @@ def cell(text: object, *styles: str) -> Cell:
 
 def table(terminal: Terminal, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
     """Columns under their titles; cut to the width of a terminal, never in a pipe."""
-    widths = _widths(terminal, heads, rows)
+    widths = _widths(heads, rows)
+    if terminal.live:
+        widths = _cut(heads, _kept(heads, widths, terminal.width), terminal.width)
     if any(head.title for head in heads):
         terminal.line(_row(terminal, heads, widths, [Cell(h.title, ("dim",)) for h in heads]))
     for row in rows:
         terminal.line(_row(terminal, heads, widths, row))
 
 
-def _widths(
-    terminal: Terminal, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]
-) -> list[int]:
-    widths = [
-        max([len(head.title), *(columns(row[i].text) for row in rows if i < len(row))])
+def _widths(heads: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> dict[int, int]:
+    """How wide each column is, by its place."""
+    return {
+        i: max([len(head.title), *(columns(row[i].text) for row in rows if i < len(row))])
         for i, head in enumerate(heads)
-    ]
-    excess = sum(widths) + len(_GAP) * (len(heads) - 1) - terminal.width
-    if not terminal.live:
-        return widths
-    for i in sorted(range(len(heads)), key=lambda i: -widths[i]):
-        if excess > 0 and heads[i].flexible:
-            cut = min(excess, max(0, widths[i] - _NARROWEST))
-            widths[i], excess = widths[i] - cut, excess - cut
-    return widths
+    }
+
+
+def _kept(heads: Sequence[Column], widths: dict[int, int], room: int) -> dict[int, int]:
+    """Without columns for which there is no room, however much the others are cut."""
+    kept = dict(widths)
+    for i in (i for i in reversed(widths) if heads[i].optional):
+        if _total(kept) - _given(heads, kept) > room:
+            del kept[i]
+    return kept
+
+
+def _cut(heads: Sequence[Column], widths: dict[int, int], room: int) -> dict[int, int]:
+    """Narrower where it must be: the widest first, what a row is called by last."""
+    cut = dict(widths)
+    excess = _total(widths) - room
+    for i in sorted(widths, key=lambda i: (heads[i].key, -widths[i])):
+        less = min(max(0, excess), _spare(heads[i], widths[i]))
+        cut[i], excess = widths[i] - less, excess - less
+    return cut
+
+
+def _given(heads: Sequence[Column], widths: dict[int, int]) -> int:
+    """By how much all columns but the key can be cut."""
+    return sum(_spare(heads[i], width) for i, width in widths.items() if not heads[i].key)
+
+
+def _spare(head: Column, width: int) -> int:
+    return max(0, width - _NARROWEST) if head.flexible else 0
+
+
+def _total(widths: dict[int, int]) -> int:
+    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
 
 def _row(
-    terminal: Terminal, heads: Sequence[Column], widths: Sequence[int], row: Sequence[Cell]
+    terminal: Terminal, heads: Sequence[Column], widths: dict[int, int], row: Sequence[Cell]
 ) -> str:
     shown = (
-        _fitted(terminal, head, width, each)
-        for head, width, each in zip(heads, widths, row, strict=False)
+        _fitted(terminal, heads[i], width, row[i]) for i, width in widths.items() if i < len(row)
     )
     return _GAP.join(shown).rstrip()
 

@@ -18,13 +18,13 @@ from lastgood.cli.terminal import Terminal
 _IDLE, _WAITING = "idle", "waiting"
 _STYLES = {"running": "green", "failed": "red", "stale": "yellow", "waiting": "yellow"}
 _COLUMNS = (
-    Column("thread", flexible=True),
+    Column("thread", flexible=True, key=True),
     Column("status"),
     Column("steps", right=True),
     Column("last step", flexible=True),
-    Column("agents", flexible=True),
-    Column("branches", right=True),
-    Column("stored", right=True),
+    Column("agents", flexible=True, optional=True),
+    Column("branches", right=True, optional=True),
+    Column("stored", right=True, optional=True),
     Column("changed"),
 )
 
