@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -53,6 +54,20 @@ class TestThroughPipes:
                 check=False,
             )
         assert (done.returncode, done.stderr) == (1, b"")
+
+    def test_an_output_that_is_closed_is_wanted_by_nobody(self, here: Path) -> None:
+        assert in_shell("rewind single 1 >&-", cwd=here) == (0, "")
+        assert in_shell("delete single <&- >&-", cwd=here)[1].endswith("Say so: --yes.\n")
+        assert in_shell("verify <&- >&- 2>&-", cwd=here) == (0, "")
+        with BlockingClient.sqlite(here / "lastgood.db") as client:
+            assert client.restore("single@").step_name == "rewind_to_1"
+
+    def test_an_output_that_is_full_is_one_line(self, here: Path) -> None:
+        code, told = in_shell("rewind single 1 >/dev/full", cwd=here)
+        assert code == 4
+        assert told.startswith("lastgood rewind: the output could not be written: No space left")
+        assert told.count("\n") == 1
+        assert in_shell("verify >/dev/full 2>/dev/full", cwd=here)[0] == 4
 
     @pytest.mark.parametrize(
         "words", [["threads", "--store"], ["db", "status", "--store"], ["copy", "lastgood.db"]]
@@ -209,6 +224,21 @@ class TestFollow:
             followed.interrupt()
             _, shown = followed.end()
         assert ("one" in shown, "third" in shown) == (False, False)
+
+
+def in_shell(words: str, cwd: Path) -> tuple[int, str]:
+    """The exit code of a command whose streams a shell sets, and its errors."""
+    line = f"{shlex.join(COMMAND)} {words}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=cwd,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    return done.returncode, done.stderr
 
 
 def ages(text: str) -> list[list[str]]:

@@ -11,7 +11,9 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 from lastgood import CheckpointNotFoundError, LastgoodError, __version__
@@ -78,6 +80,7 @@ _WITHOUT_STORE = {"copy", "demo", "completion", "__complete"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives back the exit code."""
+    _open_closed_streams()
     _never_fail_to_print()
     options = _parsed(sys.argv[1:] if arguments is None else list(arguments))
     command: Command = options.command
@@ -92,6 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return NO
+    except OSError as error:
+        _complain(command.name, _about_system(error))
+        return FAILED
     return code
 
 
@@ -147,9 +153,10 @@ def _exit_codes() -> str:
     return "\n".join(["exit codes:", *lines])
 
 
-def _complain(name: str, error: Exception) -> None:
+def _complain(name: str, error: object) -> None:
     text = error.args[0] if type(error) is KeyError and error.args else error
-    print(clean_lines(f"lastgood {name}: {text}"), file=sys.stderr)
+    with suppress(OSError):
+        print(clean_lines(f"lastgood {name}: {text}"), file=sys.stderr)
 
 
 def _exit_code(error: Exception) -> int:
@@ -160,6 +167,13 @@ def _exit_code(error: Exception) -> int:
     return FAILED if isinstance(error, LastgoodError | MissingExtraError) else USAGE
 
 
+def _open_closed_streams() -> None:
+    """Who closed a stream wants nothing of it; in order, so that no file gets its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+
+
 def _never_fail_to_print() -> None:
     """What an encoding has no character for is shown as an escape."""
     for stream in (sys.stdout, sys.stderr):
@@ -167,6 +181,14 @@ def _never_fail_to_print() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _about_system(error: OSError) -> str:
+    """What the system refused: a file that it names, or else our output."""
+    if error.filename is not None:
+        return str(error)
+    _drop_output()
+    return f"the output could not be written: {error.strerror}. What was asked for may be done."
+
+
 def _drop_output() -> None:
-    """Whoever read our output has gone: leave the interpreter nothing to flush into the pipe."""
+    """Nobody takes our output any more: leave the interpreter nothing to flush into it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
