@@ -289,8 +289,9 @@ def test_not_found_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(CheckpointNotFoundError) as caught:
             client.restore("x")
         assert str(caught.value) == (
-            "No checkpoint 'x' in sqlite:///lastgood.db (created just now, 0 threads). "
-            "Started from another directory? Pass the path."
+            "No checkpoint 'x' in sqlite:///lastgood.db "
+            "(created just now, 0 threads of tenant 'default'). "
+            "Started from another directory, or for another tenant? Pass the path, or tenant=."
         )
         client.save("a", execution_state={})
         with pytest.raises(CheckpointNotFoundError, match=r"just now, 1 thread\)"):

@@ -179,18 +179,26 @@ async def _not_found(core: Core, ref: str, thread: str | None = None) -> Checkpo
     census = await core.backend.census(core.tenant)
     age = (time.time_ns() // 1000 - census.created_at) / 1e6
     created = "just now" if age < JUST_NOW else ago(age)
-    noun = "thread" if census.threads == 1 else "threads"
     return CheckpointNotFoundError(
         f"No checkpoint {ref!r} in {core.backend.url} "
-        f"(created {created}, {census.threads} {noun}).",
+        f"(created {created}, {_threads(census.threads, core.tenant)}).",
         hint=await _hint(core, ref, thread, census.threads),
     )
+
+
+def _threads(count: int, tenant: str) -> str:
+    """How many there are; none may mean that they are another tenant's."""
+    if not count:
+        return f"0 threads of tenant {tenant!r}"
+    return f"{count} {'thread' if count == 1 else 'threads'}"
 
 
 async def _hint(core: Core, ref: str, thread: str | None, threads: int) -> str:
     if not threads:
         if core.backend.blocking:
-            return "Started from another directory? Pass the path."
+            return (
+                "Started from another directory, or for another tenant? Pass the path, or tenant=."
+            )
         return "Is it in another database, schema, prefix or tenant?"
     parsed = refs.parse(ref, thread)
     if isinstance(parsed, Address):

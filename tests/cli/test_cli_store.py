@@ -146,7 +146,13 @@ class TestWhereItIsLookedFor:
         assert lastgood("threads", "--store", "none.db").code == 3
 
     def test_a_tenant_of_its_own(self, here: Path, lastgood: Run) -> None:
-        assert "No threads yet" in lastgood("threads", "--tenant", "other").out
+        shown = lastgood("threads", "--tenant", "other").out
+        assert "No threads yet. " in shown
+        assert shown.endswith("Another tenant's: --tenant NAME.\n")
+        assert "run-001" not in shown
+        absent = lastgood("show", "run-001", "--tenant", "other")
+        assert absent.code == 3
+        assert "no threads yet of this tenant (--tenant NAME looks at another's)." in absent.err
 
     def test_an_address_that_nobody_serves(self, empty: Path, lastgood: Run) -> None:
         shown = lastgood("threads", "--store", "mongodb://x")

@@ -21,6 +21,7 @@ from lastgood.ids import read_id
 from lastgood.refs import Address, parse, quote, unquote
 
 _PREFIX = re.compile(r"[0-9a-f][0-9a-f-]{5,35}", re.IGNORECASE)
+NONE_YET = "no threads yet of this tenant (--tenant NAME looks at another's)"
 _PAGE = 500
 _SHOWN = 5
 _SEARCHED = 2000
@@ -55,7 +56,7 @@ def _known(client: BlockingClient, text: str) -> str | None:
 def _no_thread(client: BlockingClient, name: str) -> Refusal:
     names = [info.thread_id for info in client.threads(limit=_SEARCHED)]
     near = difflib.get_close_matches(name, names, 1)
-    others = "`lastgood threads` lists what is there." if names else "It holds no threads yet."
+    others = "`lastgood threads` lists what is there." if names else f"It holds {NONE_YET}."
     return Refusal(
         f"no thread {name!r} in {client.url}.",
         hint=f"Did you mean {near[0]!r}?" if near else others,
@@ -74,7 +75,7 @@ def newest_thread(client: BlockingClient) -> str:
     found = client.threads(limit=1)
     if not found:
         raise Refusal(
-            f"{client.url} holds no threads yet.",
+            f"{client.url} holds {NONE_YET}.",
             hint='Open one: client.run("my-first-thread", initial={}).',
             exit_code=ABSENT,
         )

@@ -118,7 +118,8 @@ def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool) -> None
     terminal = Terminal.on(sys.stdout)
     if not page.items:
         begin = 'Open one: client.run("my-first-thread", initial={}).'
-        rest = "None of its threads is like that." if filtered else f"No threads yet. {begin}"
+        none = f"No threads yet. {begin} Another tenant's: --tenant NAME."
+        rest = "None of its threads is like that." if filtered else none
         terminal.line(clean(f"{client.url}: {rest}"))
         return
     printing.table(terminal, _COLUMNS, [_row(shown) for shown in page])

@@ -298,12 +298,14 @@ async def what_errors_say(store: Store) -> None:
     with pytest.raises(CheckpointNotFoundError) as caught:
         await client.resolve("s@")
     assert str(caught.value) == (
-        f"No checkpoint 's@' in {client.url} (created just now, 0 threads). {caught.value.hint}"
+        f"No checkpoint 's@' in {client.url} (created just now, 0 threads of tenant 'default'). "
+        f"{caught.value.hint}"
     )
     on_a_server = client.url.startswith(("postgresql:", "redis", "unix:"))
-    hint = "Is it in another database, schema, prefix or tenant?"
     assert caught.value.hint == (
-        hint if on_a_server else "Started from another directory? Pass the path."
+        "Is it in another database, schema, prefix or tenant?"
+        if on_a_server
+        else "Started from another directory, or for another tenant? Pass the path, or tenant=."
     )
     await small_history(client)
     expected = {
