@@ -283,6 +283,13 @@ def test_a_function_in_words(client: BlockingClient) -> None:
     )
 
 
+@pytest.mark.parametrize("status", ["idel", "waiting", ["idle"], ""])
+def test_a_status_that_no_thread_has(client: BlockingClient, status: Any) -> None:
+    words = '"running" or "stale" or "failed" or "idle" or "done" or "damaged"'
+    with pytest.raises(ValueError, match=re.escape(f"status must be {words}, not {status!r}")):
+        client.threads(status=status)
+
+
 def test_not_found_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with BlockingClient.sqlite("lastgood.db") as client:

@@ -313,8 +313,15 @@ class TestTheCommand:
         [
             (["lgo"], "there is no command 'lgo'. Did you mean 'log'?"),
             (["dance"], "there is no command 'dance'."),
-            (["log", "--grpah"], "unrecognized arguments: --grpah."),
-            (["log", "--limit", "x"], "argument --limit: invalid count value: 'x'."),
+            (
+                ["log", "--grpah"],
+                "log: unrecognized arguments: --grpah. Did you mean '--graph'? See `lastgood log -",
+            ),
+            (["log", "--step=x", "y", "--zzz"], "unrecognized arguments: --zzz. See `lastgood log"),
+            (["log", "--limit", "x"], "argument --limit: 'x' is not a number from 1 on."),
+            (["log", "--before", "x"], "argument --before: 'x' is not a number as `lastgood log`"),
+            (["threads", "--status", "idel"], "there is no 'idel'. Did you mean 'idle'?"),
+            (["threads", "--sort", "x"], "there is no 'x'. Write updated, created or name."),
         ],
     )
     def test_says_in_one_line_what_it_does_not_know(

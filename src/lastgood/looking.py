@@ -14,6 +14,7 @@ from lastgood.driver import Driver
 from lastgood.errors import CheckpointNotFoundError
 from lastgood.ids import check_name, read_id, show_id
 from lastgood.model import (
+    STATUSES,
     Bisection,
     Blame,
     BranchInfo,
@@ -108,11 +109,14 @@ class Looking:
     ) -> Page[ThreadInfo]:
         """Threads with title, status and counts, the last touched first.
 
-        `user` is whose threads they are, `search` finds a piece of the id or title, `metadata`
-        looks at the newest checkpoint, `since` at the last change. `sort="updated"` is exact within
-        a page and to about a minute across pages.
+        `status` is `running`, `stale`, `failed`, `idle`, `done` or `damaged`; a graph that waits
+        for an answer is idle. `user` is whose threads they are, `search` finds a piece of the id
+        or title, `metadata` looks at the newest checkpoint, `since` at the last change.
+        `sort="updated"` is exact within a page and to about a minute across pages.
         """
         arguments.one_of(sort, ("updated", "created", "name"), "sort")
+        if status is not None:
+            arguments.one_of(status, STATUSES, "status")
         wanted = ThreadListing(
             sort=sort,
             after=arguments.thread_cursor(after, sort),

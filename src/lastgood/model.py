@@ -162,6 +162,10 @@ class Page(Generic[T]):
         return self.items[index]
 
 
+STATUSES = ("running", "stale", "failed", "idle", "done", "damaged")
+"""What a list says of a thread."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class ThreadInfo:
     """One thread as a list shows it, or as a caller describes it.

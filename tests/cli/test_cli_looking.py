@@ -107,6 +107,28 @@ class TestLog:
         nothing = lastgood("log", "run-001", "--step", "dance")
         assert (nothing.code, nothing.err) == (0, "run-001: no checkpoints like that\n")
 
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            (["--branch", "mian"], "run-001 has no branch 'mian'. Did you mean 'main'?"),
+            (["--branch", "x"], "run-001 has no branch 'x'. It has main, refund."),
+            (["--agent", "clrk"], "run-001 has no agent 'clrk'. Did you mean 'clerk'?"),
+            (
+                ["--agent", "approver", "--branch", "refund"],
+                "run-001 has no branch 'refund'. It has main.",
+            ),
+        ],
+    )
+    def test_an_agent_or_branch_that_is_not_there(
+        self, here: Path, lastgood: Run, words: list[str], told: str
+    ) -> None:
+        shown = lastgood("log", "run-001", *words)
+        assert (shown.code, shown.out, shown.err) == (3, "", f"lastgood log: {told}\n")
+
+    def test_nothing_older_is_not_nothing_at_all(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("log", "run-001", "--before", "@1")
+        assert (shown.code, shown.err) == (0, "run-001: no checkpoints like that\n")
+
     def test_a_number_must_be_one(self, here: Path, lastgood: Run) -> None:
         assert lastgood("log", "run-001", "--limit", "0").code == 2
         assert lastgood("log", "run-001", "--before", "x").code == 2

@@ -108,11 +108,18 @@ def _parsed(words: list[str]) -> Namespace:
     """
     cut = words.index("--") if "--" in words else len(words)
     if any(command.takes_rest and command.name in words[:cut] for command in (*COMMANDS, *HIDDEN)):
-        options = parser().parse_args(words[:cut])
+        options = _read(words[:cut])
         if options.command.takes_rest:
             options.rest += words[cut + 1 :]
             return options
-    return parser().parse_args(words)
+    return _read(words)
+
+
+def _read(words: list[str]) -> Namespace:
+    options, unknown = parser().parse_known_args(words)
+    if unknown:
+        options.page.refuse(unknown)
+    return options
 
 
 def parser() -> ArgumentParser:
@@ -134,7 +141,7 @@ def parser() -> ArgumentParser:
         command.options(sub)
         if command.name not in _WITHOUT_STORE:
             store_options(sub)
-        sub.set_defaults(command=command, parser=top)
+        sub.set_defaults(command=command, parser=top, page=sub)
     return top
 
 

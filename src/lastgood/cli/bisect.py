@@ -31,6 +31,7 @@ def run(options: Namespace) -> int:
         )
     with opened(options) as client:
         thread = targets.thread(client, options.thread)
+        targets.check_lane(client, thread, options.agent)
         judge = judged_by(options.rest, quiet=options.json)
         found = client.bisect(thread, judge, agent_id=options.agent)
         if options.json:

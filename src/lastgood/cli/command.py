@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -68,5 +68,13 @@ def limit_option(parser: ArgumentParser, default: int, what: str) -> None:
 def count(text: str) -> int:
     """A number from 1 on, as an option's value."""
     if not text.isdecimal() or not 0 < int(text) < 1 << 31:
-        raise ValueError(text)
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
+
+
+def seq_number(text: str) -> str:
+    """The number of a checkpoint, as an option's value: 42 or @42."""
+    number = text.removeprefix("@")
+    if not number.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is not a number as `lastgood log` shows it, such as 42")
+    return number

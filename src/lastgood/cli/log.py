@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from lastgood import BlockingClient, BranchInfo, Header
 from lastgood.cli import graphs, printing, targets
 from lastgood.cli.cleaning import clean
-from lastgood.cli.command import USAGE, Command, Refusal, agent_option, limit_option
+from lastgood.cli.command import USAGE, Command, Refusal, agent_option, limit_option, seq_number
 from lastgood.cli.graph import Graph, Line
 from lastgood.cli.printing import Cell, Column, cell
 from lastgood.cli.store import again, json_option, opened
@@ -64,6 +64,7 @@ def run(options: Namespace) -> int:
             options.thread = targets.newest_thread(client)
         else:
             options.thread = targets.thread(client, options.thread)
+        targets.check_lane(client, options.thread, options.agent, options.branch)
         return _follow(client, options) if options.follow else _list(client, options)
 
 
@@ -74,14 +75,14 @@ def _list(client: BlockingClient, options: Namespace) -> int:
         branch=options.branch,
         step_name=options.step,
         limit=options.limit,
-        after=options.before and options.before.lstrip("@"),
+        after=options.before,
     )
     marks = Marks.of(client, options.thread)
     if options.json:
         printing.document(_as_json(options.thread, page.items, marks, page.next))
         return 0
     terminal = Terminal.on(sys.stdout)
-    filtered = any((options.agent, options.branch, options.step))
+    filtered = any((options.agent, options.branch, options.step, options.before))
     complete = page.next is None or filtered
     draw(terminal, page.items, marks, graph=options.graph, complete=complete)
     if page.next is not None:
@@ -236,7 +237,9 @@ def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--branch", metavar="NAME", help="what was saved on this branch")
     parser.add_argument("--step", metavar="NAME", help="steps of this name")
     limit_option(parser, 30, "checkpoints")
-    parser.add_argument("--before", metavar="SEQ", help="what is older than this one")
+    parser.add_argument(
+        "--before", metavar="SEQ", type=seq_number, help="what is older than this one"
+    )
     json_option(parser)
 
 

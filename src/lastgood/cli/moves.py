@@ -9,10 +9,11 @@ from collections.abc import Callable
 from lastgood import BlockingClient, Move
 from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
-from lastgood.cli.command import Command, agent_option
+from lastgood.cli.command import ABSENT, Command, Refusal, agent_option
 from lastgood.cli.log import header_json
 from lastgood.cli.store import again, json_option, opened
 from lastgood.cli.terminal import Terminal
+from lastgood.refs import quote
 
 _JSON = """
 with --json: {"kind", "session_id", "agent_id", "left", "branch", "head"}: the branch that was left,
@@ -23,6 +24,8 @@ def _runner(move: Callable[[BlockingClient, Namespace], Move]) -> Callable[[Name
     def run(options: Namespace) -> int:
         with opened(options) as client:
             options.thread = targets.thread(client, options.thread)
+            branch = getattr(options, "branch", None)
+            targets.check_lane(client, options.thread, options.agent, branch)
             done = move(client, options)
             if options.json:
                 head = header_json(done.head) if done.head else None
@@ -51,8 +54,22 @@ def _rewind(client: BlockingClient, options: Namespace) -> Move:
     if to.isdecimal():
         to = f"@{to}"
     elif not to.startswith("@"):
-        to = targets.ref(client, to)
+        to = _ref(client, to, options.thread)
     return client.rewind(options.thread, to, agent_id=options.agent)
+
+
+def _ref(client: BlockingClient, text: str, thread: str) -> str:
+    try:
+        return targets.ref(client, text)
+    except Refusal as refusal:
+        if refusal.exit_code != ABSENT or "@" in text:
+            raise
+        raise Refusal(
+            f"{text!r} is no checkpoint of {thread}.",
+            hint=f"Write SEQ, @~N, @tag:NAME or @branch:NAME; `lastgood log {quote(thread)}` lists "
+            "its checkpoints.",
+            exit_code=ABSENT,
+        ) from refusal
 
 
 def _undo(client: BlockingClient, options: Namespace) -> Move:

@@ -5,12 +5,29 @@ from __future__ import annotations
 import difflib
 import re
 from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import USAGE
 
-_UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+_UNKNOWN = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+
+
+def _about_choice(what: str, word: str, listed: str) -> str:
+    names = re.findall(r"[a-z-]+", listed)
+    if what == "COMMAND":
+        return f"there is no command {word!r}.{_meant(word, names)}"
+    return f"argument {what}: there is no {word!r}.{_meant(word, names) or f' {_either(names)}'}"
+
+
+def _meant(word: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(names), 1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def _either(names: Sequence[str]) -> str:
+    return f"Write {', '.join(names[:-1])} or {names[-1]}."
 
 
 class Parser(ArgumentParser):
@@ -20,9 +37,12 @@ class Parser(ArgumentParser):
         """End with the exit code for a command that was not understood."""
         unknown = _UNKNOWN.fullmatch(message)
         if unknown is not None:
-            names = re.findall(r"[a-z]+", unknown[2])
-            near = difflib.get_close_matches(unknown[1], names, 1)
-            meant = f" Did you mean {near[0]!r}?" if near else ""
-            message = f"there is no command {unknown[1]!r}.{meant}"
+            message = _about_choice(*unknown.groups())
         text = message if message.endswith((".", "?")) else f"{message}."
         self.exit(USAGE, clean(f"{self.prog}: {text} See `{self.prog} --help`.") + "\n")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """The same for words that this parser has no place for."""
+        known = [name for action in self._actions for name in action.option_strings]
+        meant = _meant(words[0].partition("=")[0], known)
+        self.error(f"unrecognized arguments: {' '.join(words)}.{meant}")

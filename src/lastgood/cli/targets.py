@@ -64,6 +64,34 @@ def _no_thread(client: BlockingClient, name: str) -> Refusal:
     )
 
 
+def check_lane(
+    client: BlockingClient, thread: str, agent: str | None, branch: str | None = None
+) -> None:
+    """Refusal, with what there is, for an agent or a branch that a thread does not have."""
+    if agent is None and branch is None:
+        return
+    try:
+        there = client.branches(thread)
+    except CheckpointIntegrityError:
+        return  # what is damaged is for the command to tell
+    _one_of(thread, "agent", agent, {each.agent_id for each in there})
+    lane = {each.name for each in there if agent in (None, each.agent_id)}
+    _one_of(thread, "branch", branch, lane)
+
+
+def _one_of(thread: str, what: str, name: str | None, names: set[str]) -> None:
+    if name is None or name in names:
+        return
+    near = difflib.get_close_matches(name, names, 1)
+    more = ", ..." if len(names) > _SHOWN else ""
+    listed = f"It has {', '.join(sorted(names)[:_SHOWN])}{more}." if names else "It has none yet."
+    raise Refusal(
+        f"{thread} has no {what} {name!r}.",
+        hint=f"Did you mean {near[0]!r}?" if near else listed,
+        exit_code=ABSENT,
+    )
+
+
 def lane(client: BlockingClient, thread: str, agent: str) -> list[str]:
     """The words that name an agent, where a thread has several."""
     several = len({branch.agent_id for branch in client.branches(thread)}) > 1

@@ -14,6 +14,7 @@ from lastgood.cli.command import Command, limit_option
 from lastgood.cli.printing import Cell, Column, cell, counted
 from lastgood.cli.store import json_option, opened
 from lastgood.cli.terminal import Terminal
+from lastgood.model import STATUSES
 
 _IDLE, _WAITING = "idle", "waiting"
 _STYLES = {"running": "green", "failed": "red", "stale": "yellow", "waiting": "yellow"}
@@ -159,7 +160,10 @@ def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="NAME", help="those that this agent works in")
     parser.add_argument("--user", metavar="NAME", help="those of this user")
     parser.add_argument(
-        "--status", help="those in this status: running, stale, failed, idle, done, or waiting"
+        "--status",
+        metavar="STATUS",
+        choices=(*STATUSES, _WAITING),
+        help="those in this status: running, stale, failed, idle, done, damaged, or waiting",
     )
     parser.add_argument(
         "--sort", choices=("updated", "created", "name"), default="updated", help="the order"
