@@ -86,6 +86,8 @@ def counterpart(codec: Codec, new: object, old: object, steps: Steps) -> Steps |
 
 def _same_element(codec: Codec, new: Items[Any], old: Items[Any], index: int) -> int | None:
     """Where an element was: by what is alike around it, by its bytes, or by its place."""
+    if index < len(old) and codec.pack(new[: index + 1]) == codec.pack(old[: index + 1]):
+        return index  # the usual case, told without what comes behind
     here, there = [codec.pack(item) for item in new], [codec.pack(item) for item in old]
     front = _common(here, there)
     if index < front:
