@@ -41,7 +41,44 @@ def colour(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
+# the wrong colour
+
+
+def test_a_run_of_an_async_client_says_how_it_is_entered() -> None:
+    words = "a Run is entered with `async with`. In code without async use a BlockingClient"
+    with pytest.raises(TypeError, match=re.escape(words)), Client.memory().run("s", initial={}):  # type: ignore[attr-defined]
+        pass
+
+
+@pytest.mark.parametrize(
+    "entered", [lambda c: c, lambda c: c.run("s", initial={})], ids=["client", "run"]
+)
+def test_what_blocks_says_how_it_is_entered(entered: Callable[..., Any]) -> None:
+    async def enter() -> None:
+        async with entered(BlockingClient.memory()):
+            pass
+
+    words = r"a Blocking\w+ is entered with `with`\. In async code use a Client, or client\.aio"
+    with pytest.raises(TypeError, match=words):
+        asyncio.run(enter())
+
+
 # addresses and options
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("durabilty", "unknown option 'durabilty': did you mean durability?"),
+        ("tennant", "unknown option 'tennant': did you mean tenant?"),
+        ("pool_size", "this kind of store takes no 'pool_size'."),
+        ("zzz", "unknown option 'zzz'. There are: before_save, cache_bytes, "),
+    ],
+)
+def test_an_option_that_is_none(colour: Any, place: Path, option: str, said: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        colour.sqlite(**{option: "x"})
+
 
 BAD_ADDRESSES = {
     "no slashes": "sqlite:agent.db",

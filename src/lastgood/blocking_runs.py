@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Generic, Self
 
 from lastgood import arguments
+from lastgood.colours import BlockingOnly
 from lastgood.driver import blocking
 from lastgood.runs import Run, S
 
@@ -15,7 +16,7 @@ def _mirrored(name: str) -> Any:
     return property(lambda self: getattr(self._direct, name))
 
 
-class BlockingRun(Generic[S]):
+class BlockingRun(BlockingOnly, Generic[S]):
     """The blocking twin of `Run`."""
 
     __reduce__ = arguments.not_picklable

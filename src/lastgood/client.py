@@ -14,6 +14,7 @@ from lastgood import arguments, operations
 from lastgood.backend import Listing
 from lastgood.blocking_runs import BlockingRun
 from lastgood.checkpoints import Checkpoint
+from lastgood.colours import BlockingOnly
 from lastgood.comparison import Comparing
 from lastgood.copies import Copying
 from lastgood.core import About, Core
@@ -279,7 +280,7 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
         return await self._driver.run(operations.delete(self._core, thread))
 
 
-class BlockingClient(Opener):
+class BlockingClient(BlockingOnly, Opener):
     """The blocking twin of `Client`: the same methods without await, from any thread."""
 
     def __init__(self, core: Core) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
@@ -30,6 +31,8 @@ class ClientOptions(TypedDict, total=False):
     cache_bytes: int
 
 
+_OF_STORES = ("durability", "schema", "prefix", "pool_size", "cache", "cache_ttl")
+"""Options of some factories, beside those of all."""
 _CHECKS: dict[str, Callable[[Any, str], object]] = {
     "tenant": check_name,
     "user": arguments.name,
@@ -50,8 +53,7 @@ def make_core(backend: Backend, options: ClientOptions) -> Core:
     """
     given: dict[str, Any] = dict(options)
     for option in given.keys() - ClientOptions.__annotations__.keys():
-        known = ", ".join(sorted(ClientOptions.__annotations__))
-        raise TypeError(f"unknown option {option!r}. There are: {known}.")
+        raise TypeError(_about_unknown(option))
     for option in filter(_CHECKS.get, given):
         _CHECKS[option](given[option], option)
     codec = Codec(
@@ -60,6 +62,15 @@ def make_core(backend: Backend, options: ClientOptions) -> Core:
         on_unserializable=given.pop("on_unserializable", "raise"),
     )
     return Core(backend, codec, Options(**given))
+
+
+def _about_unknown(option: str) -> str:
+    if option in _OF_STORES:
+        return f"this kind of store takes no {option!r}."
+    known = sorted(ClientOptions.__annotations__)
+    near = difflib.get_close_matches(option, [*known, *_OF_STORES], 1)
+    meant = f": did you mean {near[0]}?" if near else "."
+    return f"unknown option {option!r}{meant} There are: {', '.join(known)}."
 
 
 class Opener:

@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 from lastgood import arguments, paths
 from lastgood.building import build_state, grafted, list_at
 from lastgood.codec import Encoder
+from lastgood.colours import AsyncOnly
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.driver import Driver
@@ -31,7 +32,7 @@ from lastgood.thread_rules import check_holder
 S = TypeVar("S")
 
 
-class Run(Generic[S]):
+class Run(AsyncOnly, Generic[S]):
     """One unit of work on an agent's lane; make one with `client.run(...)`."""
 
     branch: str | None
