@@ -107,6 +107,15 @@ def python_blocks(page: Path) -> list[Block]:
     return [block for block in blocks_of(page) if block.language == "python"]
 
 
+def needs_a_loop(block: Block) -> bool:
+    """Whether a block has an `await` outside of a function, which a file cannot have."""
+    try:
+        compile(block.text, "a block", "exec")
+    except SyntaxError:
+        return True
+    return False
+
+
 def run_page(page: Path, names: dict[str, Any]) -> None:
     with asyncio.Runner() as runner:
         printed = None
@@ -202,6 +211,12 @@ def test_an_excuse_stands_before_python_and_gives_a_reason(page: Path) -> None:
     excused = [b for b in python_blocks(page) if b.excuse is not None]
     comments = re.findall(r"^<!-- not run\b", page.read_text(), re.MULTILINE)
     assert len(comments) == len(excused), "write <!-- not run: why --> right before a python block"
+
+
+@each_page
+def test_a_page_with_await_outside_of_functions_says_where_that_runs(page: Path) -> None:
+    if any(map(needs_a_loop, python_blocks(page))):
+        assert "`python -m asyncio` or a notebook" in page.read_text()
 
 
 def test_the_readme_example_goes_on_where_it_stopped(

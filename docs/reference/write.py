@@ -82,7 +82,9 @@ API_HEAD = """\
 # Python
 
 This page is made from the docstrings by `make reference`. Everything here can be imported from
-`lastgood`.
+`lastgood`, but for what stands under the name of another module. What is for LangGraph
+(`LastgoodSaver`, `LastgoodStore`, `LangGraphAdapter`) has
+[a page of its own](../how-to/langgraph.md).
 
 `Client` is async and its methods are shown; `BlockingClient` has the same ones without `await`, and
 `BlockingRun` those of `Run`. Where a method takes a `ref`, that is the id of a checkpoint or an
