@@ -8,10 +8,12 @@ import gc
 import math
 import pickle
 import re
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,13 @@ def test_durability_by_address(colour: Any, place: Path) -> None:
         colour.open("memory:", durability="strict")
     with pytest.raises(ValueError, match="durability"):
         colour.open("sqlite:///a.db", durability="none")
+
+
+def test_a_connection_is_no_path(colour: Any, place: Path) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        words = "path must be the path of a file, not a Connection: connections are opened where"
+        with pytest.raises(TypeError, match=words):
+            colour.sqlite(connection)
 
 
 @pytest.mark.parametrize("factory", ["sqlite", "memory", "null", "open"])

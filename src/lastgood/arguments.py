@@ -6,6 +6,7 @@ ValueError whose text names the option and the fix.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
@@ -251,6 +252,15 @@ def size(value: int, what: str) -> None:
         raise TypeError(f"{what} must be an int, not {type(value).__name__}")
     if value < 0:
         raise ValueError(f"{what} must be 0 or more, not {value}")
+
+
+def file(value: object, what: str) -> None:
+    """The path of a file."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(
+            f"{what} must be the path of a file, not a {type(value).__name__}: "
+            "connections are opened where they are needed"
+        )
 
 
 def function(value: object, what: str) -> None:

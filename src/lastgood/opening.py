@@ -95,6 +95,7 @@ class Opener:
         **options: Unpack[ClientOptions],
     ) -> Self:
         """A store in one file. "relaxed" may lose the last saves at power loss, not at a kill."""
+        arguments.file(path, "path")
         arguments.one_of(durability, ("strict", "relaxed"), "durability")
         return cls.on(registry.make("sqlite", path=path, durability=durability), **options)
 

@@ -213,6 +213,9 @@ async def _hint(core: Core, ref: str, thread: str | None, threads: int) -> str:
 
 def _neighbours(address: Address, outline: Outline) -> str:
     """What there is to choose from in place of what is not there."""
+    agents = [lane.agent for lane in outline.lanes]
+    if agents and address.agent is not None and address.agent not in agents:
+        return f"The thread has no agent {address.agent!r}, but {', '.join(agents[:10])}."
     if address.selector == "tag":
         names = {tag.name for tag in outline.tags}
         if address.value in names:

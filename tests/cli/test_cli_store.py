@@ -154,6 +154,12 @@ class TestWhereItIsLookedFor:
         assert absent.code == 3
         assert "no threads yet of this tenant (--tenant NAME looks at another's)." in absent.err
 
+    @pytest.mark.parametrize("since", ["9", "-1"])
+    def test_a_format_that_does_not_exist(self, empty: Path, lastgood: Run, since: str) -> None:
+        shown = lastgood("db", "sql", f"--since={since}")
+        assert (shown.code, shown.out) == (2, "")
+        assert f"there is no format {since}. --since takes 0 to " in shown.err
+
     def test_an_address_that_nobody_serves(self, empty: Path, lastgood: Run) -> None:
         shown = lastgood("threads", "--store", "mongodb://x")
         assert (shown.code, shown.err.count("\n")) == (2, 1)

@@ -52,6 +52,13 @@ def _migrate(options: Namespace) -> int:
 
 def _sql(options: Namespace) -> int:
     schema = _schema(options)
+    if not 0 <= options.since <= postgres_schema.FORMAT:
+        raise Refusal(
+            f"there is no format {options.since}.",
+            hint=f"--since takes 0 to {postgres_schema.FORMAT}; `lastgood db status` tells which "
+            "one a database has.",
+            exit_code=USAGE,
+        )
     statements = postgres_schema.statements(schema, options.since)
     if options.role:
         statements += postgres_schema.grants(schema, options.role)

@@ -313,6 +313,8 @@ async def what_errors_say(store: Store) -> None:
         "s@~9": "The newest checkpoint of the thread is @6.",
         "s@tag:bad": "What the thread has of that kind: good.",
         "s@branch:no": "What the thread has of that kind: main, side.",
+        "s/b@": "The thread has no agent 'b', but a.",
+        "s/b@1": "The thread has no agent 'b', but a.",
         "s": "For the thread 's' write 's@'.",
         "t@": "",
         "nonsense": "",
