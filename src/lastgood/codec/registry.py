@@ -84,9 +84,10 @@ class Registry:
 
     def kinds(self, *, strict: bool = False) -> dict[type, Kind]:
         """The kinds found so far, by class; valid until the next registration."""
-        if self._generation != _Generation.current:
-            self._generation = _Generation.current
+        current = _Generation.current
+        if self._generation != current:
             self._kinds = {False: dict(_KNOWN), True: dict(_KNOWN)}
+            self._generation = current  # last: another thread may look meanwhile
         elif len(self._kinds[strict]) > _MAX_PLANS:
             self._kinds[strict] = dict(_KNOWN)
         return self._kinds[strict]
