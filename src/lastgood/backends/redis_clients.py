@@ -21,6 +21,7 @@ from redis.connection import parse_url
 from redis.retry import Retry
 
 from lastgood.backends.redis_loops import LoopClients
+from lastgood.backends.redis_room import Room
 from lastgood.driver import is_blocking
 
 CONNECT_SECONDS = 5
@@ -37,6 +38,8 @@ class Clients(LoopClients):
         self.label = shown(checked(url))
         self.cluster = False
         """Whether the server turned out to be one of a Cluster."""
+        self.room = Room(size, CONNECT_SECONDS)
+        """In which a Cluster is sent commands."""
         self._url = url
         self._size = size
 
@@ -48,6 +51,10 @@ class Clients(LoopClients):
             self._url, max_connections=self._size, timeout=CONNECT_SECONDS, **options
         )
         return driver.Redis(connection_pool=pool)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self.room.begin()
 
     async def apart(self, key: str, seconds: float) -> Any:
         """A connection that no pool knows, to the server that has a key; not opened yet.

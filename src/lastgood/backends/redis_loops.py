@@ -72,13 +72,10 @@ class LoopClients(ABC):
 
     async def renew(self, client: Any) -> None:
         """Have the next ones get connections that are new: some lead to a server that is a replica
-        by now. What is in use is left alone; a Cluster finds its way by itself.
+        by now. What is in use is left alone. Not for a Cluster, which finds its way by itself.
         """
-        pool = getattr(client, "connection_pool", None)
-        if pool is None:
-            return
         if not is_blocking():
-            await pool.disconnect(inuse_connections=False)
+            await client.connection_pool.disconnect(inuse_connections=False)
             return
         with self._lock:
             if self._client is client:

@@ -101,6 +101,9 @@ class Wire:
 
     async def _sent(self, commands: Sequence[Command]) -> list[Any]:
         client = self.clients.blocking() if is_blocking() else await self.clients.native()
+        if self.clients.cluster:
+            async with self.clients.room.place():
+                return await self._replies(client, commands)
         replies = await self._replies(client, commands)
         if any(isinstance(each, Exception) and _is_of_replica(each) for each in replies):
             await self.clients.renew(client)

@@ -1,0 +1,60 @@
+"""How many connections a client has to a Cluster, however many use it at once."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from lastgood import BlockingClient, Client
+from lastgood.testing.servers import ValkeyCluster
+
+pytestmark = pytest.mark.server
+
+LARGE = {"items": ["x" * 900] * 50}
+MANY, SIZE = 40, 2
+MOST = 2 * SIZE + 1
+"""To one node: the driver also asks about commands, and looks at the nodes."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[ValkeyCluster]:
+    """One of our own, so that every connection is one of the case."""
+    with ValkeyCluster() as one:
+        yield one
+
+
+def clients(cluster: ValkeyCluster) -> list[int]:
+    """How many are connected to each node, who asks left out."""
+    told = [node.ask("CLIENT", "LIST", "TYPE", "NORMAL") for node in cluster.nodes]
+    return [len(lines.splitlines()) - 1 for lines in told if isinstance(lines, bytes)]
+
+
+def test_threads_share_a_pool_of_the_size_that_was_given(cluster: ValkeyCluster) -> None:
+    with BlockingClient.redis(cluster.url, pool_size=SIZE) as client:
+
+        def work(number: int) -> None:
+            for _ in range(3):
+                client.save("a", session_id=f"s{number}", execution_state=LARGE)
+
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(MANY)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert max(clients(cluster)) <= MOST
+        assert len(client.threads()) == MANY
+
+
+def test_and_so_do_tasks(cluster: ValkeyCluster) -> None:
+    async def body() -> None:
+        async with Client.redis(cluster.url, pool_size=SIZE) as client:
+            saves = (
+                client.save("a", session_id=f"s{number}", execution_state=LARGE)
+                for number in range(MANY)
+            )
+            await asyncio.gather(*saves)
+            assert max(clients(cluster)) <= MOST
+            assert len(await client.threads()) == MANY
+
+    asyncio.run(body())
