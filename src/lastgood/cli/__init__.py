@@ -11,10 +11,9 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lastgood import CheckpointNotFoundError, LastgoodError, __version__
 from lastgood.cli.bisect import BISECT
@@ -93,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_output()
+        _drop(sys.stdout)
         return NO
     except OSError as error:
         _complain(command.name, _about_system(error))
@@ -162,8 +161,10 @@ def _exit_codes() -> str:
 
 def _complain(name: str, error: object) -> None:
     text = error.args[0] if type(error) is KeyError and error.args else error
-    with suppress(OSError):
-        print(clean_lines(f"lastgood {name}: {text}"), file=sys.stderr)
+    try:
+        print(clean_lines(f"lastgood {name}: {text}"), file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
 
 
 def _exit_code(error: Exception) -> int:
@@ -192,10 +193,10 @@ def _about_system(error: OSError) -> str:
     """What the system refused: a file that it names, or else our output."""
     if error.filename is not None:
         return str(error)
-    _drop_output()
+    _drop(sys.stdout)
     return f"the output could not be written: {error.strerror}. What was asked for may be done."
 
 
-def _drop_output() -> None:
+def _drop(stream: TextIO) -> None:
     """Nobody takes our output any more: leave the interpreter nothing to flush into it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
