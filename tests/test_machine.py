@@ -66,6 +66,9 @@ class Thread:
     rows: dict[str, Row] = field(default_factory=dict)
     current: dict[str, str] = field(default_factory=dict)
     heads: dict[tuple[str, str], Row | None] = field(default_factory=dict)
+    entries: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """The newest run of each agent, and how often it was entered."""
+    done: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -79,8 +82,8 @@ class OpenRun:
     life: int
     base: Row | None
     branch: str | None
-    follows: bool
-    """Whether it was entered on whatever branch was current."""
+    asked: str | None
+    """The branch that it was entered on; None for whatever branch is current."""
 
 
 class Machine(RuleBasedStateMachine):
@@ -337,8 +340,9 @@ class Machine(RuleBasedStateMachine):
         assert handle.base == (base.id if base else None)
         assert handle.state == (base.state if base else None)
         self.runs.append(
-            OpenRun(handle, context, name, agent, thread.life, base, handle.branch, branch is None)
+            OpenRun(handle, context, name, agent, thread.life, base, handle.branch, branch)
         )
+        thread.entries[agent] = handle.run_id, handle.attempt
 
     @rule(number=picks, state=states, append=st.booleans())
     def step(self, number: int, state: Any, append: bool) -> None:
@@ -354,7 +358,7 @@ class Machine(RuleBasedStateMachine):
             if lives and thread
             else ThreadDeletedError
         )
-        follows = lives and thread and run.base and run.follows
+        follows = lives and thread and run.base and run.asked is None
         if follows and thread.current.get(run.agent) != run.branch:
             line = StaleWriterError
         if isinstance(line, type):
@@ -385,13 +389,28 @@ class Machine(RuleBasedStateMachine):
             return
         run = self.runs.pop(number % len(self.runs))
         if how == "finish":
-            run.handle.finish({"done": True})
+            self._finish(run)
         if how == "crash":
             inner = run.context._direct
             inner._core.pulse.remove(inner)
         else:
             error = ValueError("x") if how == "error" else None
             run.context.__exit__(type(error) if error else None, error, None)
+
+    def _finish(self, run: OpenRun) -> None:
+        """Refused to who was overtaken: by somebody who entered, on a head that has moved."""
+        thread, id = self.threads.get(run.thread), run.handle.run_id
+        there = thread is not None and thread.life == run.life
+        newest, attempt = thread.entries[run.agent] if thread and there else ("", 0)
+        if thread and newest == id and id not in thread.done:
+            head = self.head(thread, run.agent, run.asked)[2]
+            moved = head is not None and head.seq > (run.base.seq if run.base else 0)
+            if moved and attempt != run.handle.attempt:
+                with pytest.raises(StaleWriterError):
+                    run.handle.finish({"done": True})
+                return
+            thread.done.add(id)
+        run.handle.finish({"done": True})
 
     # removal and time
 
