@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import Any
 
@@ -51,7 +51,11 @@ class MemoryTables(Views):
         found = self.shelves.lanes.get(thread, {}).get(agent)
         return None if found is None else unsealed(LaneRow, found)
 
-    def lane_columns(self, thread: int) -> list[Columns]:
+    def lane_columns(
+        self,
+        thread: int,
+        numbers: Collection[int] | None = None,  # noqa: ARG002
+    ) -> list[Columns]:
         return list(self.shelves.lanes.get(thread, {}).values())
 
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:

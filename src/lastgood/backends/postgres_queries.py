@@ -27,6 +27,7 @@ from lastgood.backends.queries import (
     AskLarge,
     AskLine,
     AskMove,
+    AskNumbered,
     AskPlaces,
     AskRun,
     AskScan,
@@ -65,7 +66,10 @@ class Questions:
 
     def statement(self, query: Query, shift: int) -> Statement:
         """The statement for a query; `shift` is added to the server's clock."""
-        text, values, parse = self._made(query, shift)
+        made = self._made(query, shift)
+        if isinstance(query, AskLanes | AskHeads) and query.few:
+            made = _few(made)
+        text, values, parse = made
         timed = f"SELECT {CLOCK}, x.* FROM (VALUES (1)) o LEFT JOIN LATERAL ({text}) x ON true"
         return Statement(timed, values, parse)
 
@@ -101,9 +105,9 @@ class Questions:
                 )
                 return Statement(text, [*_place(place), list(digests)], list)
             case AskSeqs(place):
-                text = (
-                    f"SELECT seq FROM {self._at}.checkpoint WHERE thread = {self._key} ORDER BY seq"
-                )
+                # Every page of a history asks for it: it must not cost what the thread holds.
+                few = f"SELECT seq FROM {self._at}.checkpoint WHERE thread = {self._key}"
+                text = f"SELECT seq FROM ({few} LIMIT {COUNTED + 1}) AS few ORDER BY seq"
                 return Statement(text, _place(place), lambda rows: [seq for (seq,) in rows])
             case AskItems(place, listing):
                 return self._items(place, listing, shift)
@@ -273,8 +277,10 @@ def parts(schema: str, ranges: Sequence[Extents]) -> tuple[str, list[object]]:
 def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR0911
     """Which rows of a thread, by which keys, and whether there is one at most."""
     match query:
-        case AskLanes():
-            return LaneRow, " ORDER BY r.number", [], False
+        case AskLanes(_, few):
+            return LaneRow, "" if few else " ORDER BY r.number", [], False
+        case AskNumbered(_, numbers):
+            return LaneRow, " AND r.number = ANY(%s::bigint[])", [list(numbers)], False
         case AskTags():
             return TagRow, " ORDER BY r.name", [], False
         case AskTag(_, name):
@@ -295,6 +301,16 @@ def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR09
             return CheckpointRow, " AND (r.parent = %s OR r.fallback = %s)", [id, id], False
         case _:
             raise TypeError(f"no query: {query!r}")
+
+
+def _few(statement: Statement) -> Statement:
+    """The same for at most so many rows as are accounted for; None where there are more."""
+    text, values, parse = statement
+    return Statement(
+        f"{text} LIMIT {COUNTED + 1}",
+        values,
+        lambda rows: None if len(rows) > COUNTED else parse(rows),
+    )
 
 
 def each_place(table: str, thread: str, names: str) -> str:

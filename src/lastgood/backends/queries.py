@@ -47,16 +47,29 @@ class LineRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskLanes:
-    """Every lane of a thread."""
+    """Every lane of a thread; with `few`, None where it has more than `tables.COUNTED`."""
 
     place: ThreadName
+    few: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskNumbered:
+    """Lanes of a thread by their numbers; those that are not there are left out."""
+
+    place: ThreadName
+    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AskHeads:
-    """Every branch of a thread, each with its head: pairs of rows."""
+    """Every branch of a thread, each with its head: pairs of rows.
+
+    With `few`, None where it has more than `tables.COUNTED`.
+    """
 
     place: ThreadName
+    few: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +146,7 @@ class AskChildren:
 
 @dataclass(frozen=True, slots=True)
 class AskSeqs:
-    """Every number of a thread's checkpoints, in order."""
+    """Every number of a thread's checkpoints, in order; more than `tables.COUNTED` is enough."""
 
     place: ThreadName
 
@@ -208,6 +221,7 @@ class PageRows(NamedTuple):
 Query = (
     AskLine
     | AskLanes
+    | AskNumbered
     | AskHeads
     | AskMove
     | AskTag
@@ -240,9 +254,9 @@ def about_history(tenant: str, listing: Listing) -> list[Query]:
     """What a page of a thread's history takes."""
     place = ThreadName(tenant, listing.thread)
     queries: list[Query] = [AskLine(place, listing.agent), AskScan(place, listing)]
-    queries += [AskLanes(place), AskSeqs(place)]
+    queries += [AskLanes(place, few=True), AskSeqs(place)]
     if listing.before is None:
-        queries.append(AskHeads(place))
+        queries.append(AskHeads(place, few=True))
     return queries
 
 

@@ -19,6 +19,7 @@ from lastgood.backends.queries import (
     AskLarge,
     AskLine,
     AskMove,
+    AskNumbered,
     AskPlaces,
     AskRun,
     AskScan,
@@ -34,6 +35,7 @@ from lastgood.backends.redis_keys import item_name
 from lastgood.backends.redis_rows import every, optional, pointer, unpacked
 from lastgood.backends.redis_wire import Word
 from lastgood.backends.remote_rows import to_bytes
+from lastgood.backends.tables import COUNTED
 from lastgood.backends.views import span
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.rows import (
@@ -77,12 +79,14 @@ def question(query: Query) -> Question:  # noqa: C901, PLR0911, PLR0912
     match query:
         case AskLine(_, agent, branch):
             return Question("line", (_optional(agent), _optional(branch)), _line)
-        case AskLanes():
-            return Question("rows", ("l",), _sorted_lanes)
+        case AskLanes(_, few):
+            return Question("lanes", (COUNTED,) if few else (), _lanes)
+        case AskNumbered(_, numbers):
+            return Question("numbered", numbers, lambda found: every(LaneRow, found))
         case AskTags():
             return Question("rows", ("g",), _tags)
-        case AskHeads():
-            return Question("heads", (), _heads)
+        case AskHeads(_, few):
+            return Question("heads", (COUNTED,) if few else (), _heads)
         case AskTag(_, name):
             return Question("row", (b"g" + to_bytes(name),), lambda row: optional(TagRow, row))
         case AskMove(_, lane):
@@ -145,7 +149,9 @@ def _line(found: list[Any]) -> LineRows:
     )
 
 
-def _sorted_lanes(found: list[bytes]) -> list[Columns]:
+def _lanes(found: list[bytes] | None) -> list[Columns] | None:
+    if found is None:
+        return None
     return sorted(every(LaneRow, found), key=lambda row: (type(row[1]) is not int, str(row[1])))
 
 
@@ -153,7 +159,9 @@ def _tags(found: list[bytes]) -> list[Columns]:
     return sorted(every(TagRow, found), key=lambda row: str(row[1]))
 
 
-def _heads(found: list[list[Any]]) -> list[tuple[Columns, Columns | None]]:
+def _heads(found: list[list[Any]] | None) -> list[tuple[Columns, Columns | None]] | None:
+    if found is None:
+        return None
     return [(unpacked(BranchRow, b), optional(CheckpointRow, head)) for b, head in found]
 
 

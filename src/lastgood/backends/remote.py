@@ -157,7 +157,8 @@ class RemoteBackend(Backend, forking.Forkable):
 
     async def at(self, tenant: str, thread: str, seq: int) -> Located | None:
         place = ThreadName(tenant, thread)
-        queries: list[Query] = [AskLine(place), AskAt(place, (seq,)), AskLanes(place)]
+        queries: list[Query] = [AskLine(place), AskAt(place, (seq,))]
+        queries.append(AskLanes(place, few=True))
         return await self._read(tenant, queries, lambda rows: rows.at(tenant, thread, seq))
 
     async def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
@@ -285,7 +286,7 @@ class RemoteBackend(Backend, forking.Forkable):
                     break
                 return decision.at(now)
         place = ThreadName(scope.tenant, scope.thread)
-        also = [AskLanes(place)] if self._memory.lacks_lane(scope) else []
+        also = [AskLanes(place, few=True)] if self._memory.lacks_lane(scope) else []
         return await self._read(
             scope.tenant,
             [*_of_scope(scope), *also],

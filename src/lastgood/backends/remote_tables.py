@@ -6,7 +6,7 @@ invariant: what was not asked for is not absent; looking it up raises `Need`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from lastgood.backend import (
@@ -31,6 +31,7 @@ from lastgood.backends.queries import (
     AskLarge,
     AskLine,
     AskMove,
+    AskNumbered,
     AskPlaces,
     AskRun,
     AskScan,
@@ -160,15 +161,22 @@ class RemoteTables(Views):
         found = [columns for columns in self.lane_columns(thread) if columns[_AGENT] == agent]
         return unsealed(LaneRow, found[0]) if found else None
 
-    def lane_columns(self, thread: int) -> Sequence[Columns]:
-        found: list[Columns] = self._ask(AskLanes(self._place(thread)))
-        return found
+    def lane_columns(
+        self,
+        thread: int,
+        numbers: Collection[int] | None = None,
+    ) -> Sequence[Columns]:
+        place = self._place(thread)
+        found: list[Columns] | None = self._answers.get(AskLanes(place, few=True))
+        if found is None and numbers is not None:
+            found = self._ask(AskNumbered(place, tuple(sorted(numbers))))
+        return self._ask(AskLanes(place)) if found is None else found
 
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
         if thread not in self._places:
             return None  # it is about to be opened
-        lanes = self._answers.get(AskLanes(self._place(thread)))
-        if lanes is not None and all(columns[_NUMBER] != lane for columns in lanes):
+        row = self.thread(*self._place(thread))
+        if row is not None and lane > row.lanes:
             return None  # so is its lane
         agent = self._agent(thread, lane)
         if agent is not None:  # by its name: there may be many others
@@ -184,7 +192,10 @@ class RemoteTables(Views):
         return None
 
     def branches(self, thread: int) -> list[BranchRow]:
-        heads = self._ask(AskHeads(self._place(thread)))
+        place = self._place(thread)
+        heads = self._answers.get(AskHeads(place, few=True))
+        if heads is None:
+            heads = self._ask(AskHeads(place))
         return [unsealed(BranchRow, branch) for branch, _ in heads]
 
     def checkpoint(self, thread: int, id: bytes) -> CheckpointRow | None:
@@ -347,7 +358,7 @@ def _checkpoints_in(query: Query, answer: Any) -> Iterable[Columns]:
     match query:
         case AskLine() if answer.head is not None:
             return [answer.head]
-        case AskHeads():
+        case AskHeads() if answer is not None:
             return [head for _, head in answer if head is not None]
         case AskId() if answer is not None:
             return [answer.checkpoint]

@@ -7,14 +7,14 @@ history one row more than a page is read: the parent of the page's last row, whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from lastgood.backend import Listing, Located
 from lastgood.backends.sqlite_rows import LOW, STORED
-from lastgood.backends.sqlite_schema import COLUMNS, prefixed, select
-from lastgood.backends.sqlite_threads import ThreadLists
+from lastgood.backends.sqlite_schema import COLUMNS, is_there, prefixed, select
+from lastgood.backends.sqlite_threads import VARIABLES, ThreadLists
 from lastgood.backends.tables import COUNTED
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow
@@ -26,6 +26,10 @@ _KEY, _ID = (STORED.index(name) for name in ("key", "id"))
 _THREAD = select(ThreadRow, "tenant = ? AND name = ?")
 _THREAD_AGAIN = _THREAD.replace("WHERE", "INDEXED BY lastgood_thread_again WHERE")
 _LANES = select(LaneRow, "thread = ?")
+# By itself SQLite would rather read all lanes of the thread.
+_NUMBERED = select(LaneRow, "thread = ? AND number IN ({marks})").replace(
+    "WHERE", "INDEXED BY lastgood_lane_number WHERE"
+)
 _BRANCHES = select(BranchRow, "thread = ?")
 _KEYS = "SELECT key FROM lastgood_checkpoint WHERE key BETWEEN ? AND ? ORDER BY key"
 _BEFORE = select(CheckpointRow, "key BETWEEN ? AND ? ORDER BY key DESC LIMIT ?")
@@ -78,10 +82,18 @@ class Histories(ThreadLists):
             led_to(row[1:3], (tenant, name), "threads")
         return row
 
-    def lane_columns(self, thread: int) -> list[Sequence[object]]:
+    def lane_columns(
+        self, thread: int, numbers: Collection[int] | None = None
+    ) -> list[Sequence[object]]:
         if self._alone is not None and self._alone.thread.thread == thread:
             return [self._alone.lane]
-        found: list[Sequence[object]] = self.connection.execute(_LANES, (thread,)).fetchall()
+        statement, some = _LANES, numbers or ()
+        if 0 < len(some) <= VARIABLES and is_there(self.connection, "lane_number"):
+            statement = _NUMBERED.format(marks=", ".join("?" * len(some)))
+        else:
+            some = ()
+        found: list[Sequence[object]]
+        found = self.connection.execute(statement, (thread, *some)).fetchall()
         return found
 
     def branches(self, thread: int) -> list[BranchRow]:

@@ -86,6 +86,10 @@ LATER = {
     seal NOT NULL, PRIMARY KEY (thread, name)) WITHOUT ROWID""",
     "owner": """CREATE INDEX IF NOT EXISTS lastgood_thread_owner
     ON lastgood_thread (tenant, state, owner, active, thread) WHERE owner IS NOT NULL""",
+    "lane_again": """CREATE INDEX IF NOT EXISTS lastgood_lane_again
+    ON lastgood_lane (agent, thread)""",
+    "lane_number": """CREATE INDEX IF NOT EXISTS lastgood_lane_number
+    ON lastgood_lane (thread, number)""",
     "age": """CREATE INDEX IF NOT EXISTS lastgood_thread_age
     ON lastgood_thread (tenant, state, created_at, thread)""",
     "item": """CREATE TABLE IF NOT EXISTS lastgood_item (
@@ -93,8 +97,9 @@ LATER = {
     created_at NOT NULL, updated_at NOT NULL, expires_at,
     seal NOT NULL, PRIMARY KEY (thread, shelf, key)) WITHOUT ROWID""",
 }
-"""Tables that are there once something was written to them; an index for threads of users, and one
-for the list by age, where it has more threads than are quickly sorted."""
+"""Tables that are there once something was written to them; an index for threads of users, one for
+the list by age, where it has more threads than are quickly sorted, and two for threads of more
+lanes than are quickly counted: that one is *not* there is believed only if both ways say so."""
 
 COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES} | {CheckpointRow: STORED}
 
@@ -125,12 +130,12 @@ def prefixed(alias: str, cls: type) -> str:
     return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
 
 
-def is_there(connection: Any, table: str) -> bool:
-    """Whether a table was made already."""
-    if table not in LATER:
+def is_there(connection: Any, name: str) -> bool:
+    """Whether a table or an index was made already."""
+    if name not in LATER:
         return True
-    statement = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-    return connection.execute(statement, (f"lastgood_{table}",)).fetchone() is not None
+    statement = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return connection.execute(statement, (f"lastgood_{name}",)).fetchone() is not None
 
 
 def stamp(number: int, name: str = "newest") -> str:

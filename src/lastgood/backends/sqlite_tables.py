@@ -15,6 +15,7 @@ from lastgood.backends.sqlite_rows import LOW
 from lastgood.backends.sqlite_schema import (
     COLUMNS,
     PAGE_SIZE,
+    is_there,
     prefixed,
     read_stamp,
     select,
@@ -59,6 +60,9 @@ _COUNT_KEY_INDEXED = (
     " WHERE id >= x'' AND +key = ?"
 )
 _LANE = select(LaneRow, "thread = ? AND agent = ?")
+_LANE_AGAIN = (
+    "SELECT 1 FROM lastgood_lane INDEXED BY lastgood_lane_again WHERE agent = ? AND thread = ?"
+)
 _BRANCH = select(BranchRow, "thread = ? AND lane = ? AND name = ?")
 _RUN = select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
@@ -136,6 +140,14 @@ class SqliteTables(Histories):
 
     def lane(self, thread: int, agent: str) -> LaneRow | None:
         return self.one(LaneRow, _LANE, thread, agent)
+
+    def confirm_no_lane(self, thread: ThreadRow, agent: str) -> None:
+        """Of many lanes, a second index must not know it either."""
+        if thread.lanes <= COUNTED or not is_there(self.connection, "lane_again"):
+            self.account_for_lanes(thread, agent)
+        else:
+            again = self.connection.execute(_LANE_AGAIN, (agent, thread.thread)).fetchone()
+            absent(thread, again is None, "lane")
 
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
         return self.one(BranchRow, _BRANCH, thread, lane, name)

@@ -20,7 +20,7 @@ from lastgood.backends.sqlite_schema import (
 )
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.sqlite_threads import FEW
-from lastgood.backends.tables import Line, met, taken
+from lastgood.backends.tables import COUNTED, Line, met, taken
 from lastgood.backends.verified import Verified
 from lastgood.commits import Brought, Loose, Place, Scope, Taken, Writes
 from lastgood.errors import StorageError
@@ -179,9 +179,17 @@ class SqliteWriter(SqliteTables):
                 self.connection.execute(LATER["owner"])
             if row.thread > FEW:
                 self.connection.execute(LATER["age"])
+        elif isinstance(row, LaneRow):
+            self._index_lanes(row.number)
         self.connection.execute(_INSERT[type(row)], sealed(row))
 
+    def _index_lanes(self, highest: int) -> None:
+        if highest > COUNTED:
+            self.connection.execute(LATER["lane_again"])
+            self.connection.execute(LATER["lane_number"])
+
     def _put_rows(self, rows: Sequence[Row]) -> None:
+        self._index_lanes(max([row.number for row in rows if isinstance(row, LaneRow)], default=0))
         for cls in dict.fromkeys(type(row) for row in rows):
             if TABLES[cls] in LATER:
                 self.connection.execute(LATER[TABLES[cls]])

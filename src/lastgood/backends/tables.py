@@ -31,7 +31,8 @@ from lastgood.rows import (
 )
 
 COUNTED = 256
-"""Of a thread with at most so many checkpoints, all are accounted for; so many items likewise."""
+"""Of a thread with at most so many checkpoints, all are accounted for; so many items, lanes and
+heads of branches likewise. To account for more would make each step cost what came before it."""
 
 Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
 
@@ -59,8 +60,10 @@ class Tables(ABC):
     @abstractmethod
     def lane(self, thread: int, agent: str) -> LaneRow | None: ...
     @abstractmethod
-    def lane_columns(self, thread: int) -> Sequence[Sequence[object]]:
-        """The lanes of a thread as they are stored."""
+    def lane_columns(
+        self, thread: int, numbers: Collection[int] | None = None
+    ) -> Sequence[Sequence[object]]:
+        """The lanes of a thread as they are stored; with `numbers`, at least those."""
 
     @abstractmethod
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None: ...
@@ -124,9 +127,9 @@ class Tables(ABC):
 
     # what commits and reads see
 
-    def lanes(self, thread: int) -> list[LaneRow]:
-        """The lanes of a thread, none of them damaged."""
-        return [self.verified(LaneRow, columns) for columns in self.lane_columns(thread)]
+    def lanes(self, thread: int, numbers: Collection[int] | None = None) -> list[LaneRow]:
+        """The lanes of a thread, or at least some of them, none of them damaged."""
+        return [self.verified(LaneRow, columns) for columns in self.lane_columns(thread, numbers)]
 
     def now_in(self, thread: ThreadRow) -> int:
         """The clock never runs behind the newest time in the thread."""
@@ -185,13 +188,22 @@ class Tables(ABC):
         return Line(thread, lane, branch, self.head(followed) if followed else None)
 
     def audited_lane(self, thread: ThreadRow, agent: str) -> LaneRow | None:
-        """A lane; its absence is believed only if all of the thread's are accounted for."""
+        """A lane, or None where it is certain that there is none."""
         lane = self.lane(thread.thread, agent)
         if lane is None and thread.lanes:
-            lanes = self.lanes(thread.thread)
-            audit(thread, len(set(lanes)), thread.lanes, "lane")
-            absent(thread, agent not in [row.agent for row in lanes], "lane")
+            self.confirm_no_lane(thread, agent)
         return lane
+
+    def confirm_no_lane(self, thread: ThreadRow, agent: str) -> None:
+        """A lane that is not there is believed if all are accounted for, or there are many."""
+        if thread.lanes <= COUNTED:
+            self.account_for_lanes(thread, agent)
+
+    def account_for_lanes(self, thread: ThreadRow, missing: str) -> None:
+        """Every lane that was counted is there, and none of them is the one that was not found."""
+        lanes = self.lanes(thread.thread)
+        audit(thread, len(set(lanes)), thread.lanes, "lane")
+        absent(thread, missing not in [row.agent for row in lanes], "lane")
 
     def _branch(self, thread: ThreadRow, lane: LaneRow, name: str | None) -> BranchRow | None:
         key = lane.number, name or lane.current
@@ -317,9 +329,10 @@ class Tables(ABC):
         self, thread: ThreadRow, lane: LaneRow | None, rows: Collection[CheckpointRow]
     ) -> dict[int, str]:
         known = {lane.number: lane.agent} if lane else {}
-        if not rows or {row.lane for row in rows if row.thread == thread.thread} <= known.keys():
+        others = {row.lane for row in rows if row.thread == thread.thread} - known.keys()
+        if not others:
             return known
-        return {row.number: row.agent for row in self.lanes(thread.thread)}
+        return known | {row.number: row.agent for row in self.lanes(thread.thread, others)}
 
 
 def audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:

@@ -97,7 +97,7 @@ class Views(Tables):
         self, thread: ThreadRow, rows: Sequence[CheckpointRow], limit: int, *, first: bool
     ) -> Iterator[CheckpointRow]:
         """Rows that a scan left out, to be asked whether it was right to do so."""
-        heads = {branch.head for branch in self.audited_branches(thread)} if first else set()
+        heads = self._heads(thread) if first else set()
         if thread.checkpoints > COUNTED:
             yield from self._around(thread, rows, heads)
             return
@@ -109,6 +109,12 @@ class Views(Tables):
             if row is None:
                 raise CheckpointIntegrityError(f"{thread.name}@{seq} is missing.")
             yield row
+
+    def _heads(self, thread: ThreadRow) -> set[bytes]:
+        """The heads of all branches; of many branches the newest checkpoint, which is one."""
+        if thread.branches > COUNTED:
+            return {thread.newest}
+        return {branch.head for branch in self.audited_branches(thread)}
 
     def _audited_seqs(self, thread: ThreadRow) -> set[int]:
         """Every seq of a thread, none lost, none twice and none out of its place."""
@@ -277,25 +283,31 @@ class _Names:
     """Thread and agent names for the rows of one thread."""
 
     def __init__(self, tables: Tables, thread: ThreadRow) -> None:
-        self._name, self._now = thread.name, tables.now_in(thread)
-        self._agents = {}
-        for columns in tables.lane_columns(thread.thread):
-            # A damaged lane hurts its own checkpoints, not those of the others.
-            with suppress(CheckpointIntegrityError):
-                lane = tables.verified(LaneRow, columns)
-                self._agents[lane.number] = lane.agent
+        self._tables, self._thread = tables, thread
+        self._now = tables.now_in(thread)
+        self._agents: dict[int, str] = {}
 
     def located(self, row: CheckpointRow) -> Located:
         return self.all([row])[0]
 
     def all(self, rows: Sequence[CheckpointRow]) -> list[Located]:
-        name, agents, now = self._name, self._agents, self._now
+        name, agents, now = self._thread.name, self._agents, self._now
+        unknown = {row.lane for row in rows} - agents.keys()
+        if unknown:
+            self._learn(unknown)
         for row in rows:
             if row.lane not in agents:
                 raise CheckpointIntegrityError(
                     f"the lane of checkpoint {row.label} is missing or damaged."
                 )
         return [Located(row, name, agents[row.lane], row.expired(now)) for row in rows]
+
+    def _learn(self, lanes: set[int]) -> None:
+        for columns in self._tables.lane_columns(self._thread.thread, lanes):
+            # A damaged lane hurts its own checkpoints, not those of the others.
+            with suppress(CheckpointIntegrityError):
+                lane = self._tables.verified(LaneRow, columns)
+                self._agents[lane.number] = lane.agent
 
 
 def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> bool:

@@ -44,6 +44,13 @@ local function fields(key, kind)
   return found
 end
 
+-- Whether a thread has more than a number of what its row counts; without one it never has.
+local function many(column, most)
+  local row = most and columns(call('HGET', thread, 't'), column)
+  local count = row and tonumber(row[column])
+  return count and count > tonumber(most)
+end
+
 local function torn()
   return call('EXISTS', thread, thread .. ':c', thread .. ':i', thread .. ':p') > 0
 end
@@ -72,7 +79,22 @@ function ask.rows(args) return fetch(thread, fields(thread, args[1])) end
 
 function ask.row(args) return call('HGET', thread, args[1]) end
 
-function ask.heads()
+function ask.lanes(args)
+  return not many(THREAD.lanes, args[1]) and fetch(thread, fields(thread, 'l'))
+end
+
+function ask.numbered(args)
+  local found = {}
+  for _, number in ipairs(args) do
+    local agent = call('HGET', thread, 'n' .. number)
+    local lane = agent and call('HGET', thread, 'l' .. agent)
+    if lane then found[#found + 1] = lane end
+  end
+  return found
+end
+
+function ask.heads(args)
+  if many(THREAD.branches, args[1]) then return false end
   local found = {}
   for _, branch in ipairs(fetch(thread, fields(thread, 'b'))) do
     local row = columns(branch, BRANCH.head)
