@@ -54,6 +54,13 @@ BAD_NAMES: dict[str, Any] = {
     "C1 control": "a\x85b",
     "lone surrogate": "a\ud800b",
 }
+
+
+def way(bad: Any) -> Any:
+    """As an agent that is looked for: what a graph calls its subgraphs may be 16 times as long."""
+    return bad * 17 if isinstance(bad, str) else bad
+
+
 NAMED: dict[str, Call] = {
     "save session_id": lambda c, bad: c.save("a", execution_state={}, session_id=bad),
     "save agent_id": lambda c, bad: c.save(bad, execution_state={}, session_id="s"),
@@ -66,11 +73,11 @@ NAMED: dict[str, Call] = {
     "expire": lambda c, bad: c.expire(bad),
     "handoff": lambda c, bad: c.handoff(bad, "b"),
     "handoff target": lambda c, bad: c.handoff("x", bad),
-    "timeline agent": lambda c, bad: c.timeline(bad, "s"),
+    "timeline agent": lambda c, bad: c.timeline(way(bad), "s"),
     "timeline session": lambda c, bad: c.timeline("a", bad),
-    "latest": lambda c, bad: c.latest(agent_id=bad, session_id="s"),
+    "latest": lambda c, bad: c.latest(agent_id=way(bad), session_id="s"),
     "log session": lambda c, bad: c.log(bad),
-    "log agent": lambda c, bad: c.log("s", agent_id=bad),
+    "log agent": lambda c, bad: c.log("s", agent_id=way(bad)),
     "log branch": lambda c, bad: c.log("s", branch=bad),
     "log step_name": lambda c, bad: c.log("s", step_name=bad),
     "delete": lambda c, bad: c.delete(bad),

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from lastgood import refs
 from lastgood.checkpoints import Checkpoint
-from lastgood.ids import check_name, new_id, read_id, show_id
+from lastgood.ids import LANE_LIMIT, check_name, new_id, read_id, show_id
 from lastgood.model import LONGEST_TTL, Framework, Sentinel, check_step, micros, seconds
 from lastgood.refs import Address
 
@@ -59,7 +59,7 @@ def parent(
     """A parent as the rules take it, or an address that is still to be looked up."""
     if parent_id is None or isinstance(parent_id, Sentinel):
         return parent_id
-    found = refs.parse(check_name(parent_id, "parent_id"), thread)
+    found = refs.parse(check_name(parent_id, "parent_id", 2 * LANE_LIMIT), thread)
     if found is None:
         raise ValueError(
             f"parent_id {parent_id!r} is not a checkpoint id. "
@@ -201,6 +201,11 @@ def expectation(value: str | None) -> None:
     """Whether a run is to find something."""
     if value is not None:
         one_of(value, ("new", "existing"), "expect")
+
+
+def agent(value: str | None) -> str | None:
+    """Whose lane is looked for, or any; a framework may have named it."""
+    return None if value is None else check_name(value, "agent_id", LANE_LIMIT)
 
 
 def name(value: str | None, what: str) -> str | None:

@@ -20,7 +20,7 @@ from lastgood.copies import Copying
 from lastgood.core import About, Core
 from lastgood.driver import Direct, Driver, blocking, iterated
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.ids import check_name
+from lastgood.ids import LANE_LIMIT, check_name
 from lastgood.inspecting import Inspecting
 from lastgood.looking import Looking
 from lastgood.model import (
@@ -201,7 +201,7 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
         """
         listing = Listing(
             thread=check_name(session_id, "session_id"),
-            agent=check_name(agent_id, "agent_id"),
+            agent=check_name(agent_id, "agent_id", LANE_LIMIT),
             limit=arguments.limit(limit),
         )
         found = await self._driver.run(operations.timeline(self._core, listing))

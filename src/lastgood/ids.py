@@ -12,6 +12,9 @@ import time
 from uuid import UUID
 
 NAME_LIMIT = 255
+LANE_LIMIT = 4096
+"""Bytes of an agent's name that is looked for: a graph names its subgraphs by the way to them,
+which takes some 45 bytes a level, and nobody chose that."""
 
 
 def new_id() -> bytes:
@@ -36,21 +39,21 @@ def read_id(text: str) -> bytes | None:
         return None
 
 
-def check_name(value: object, what: str) -> str:
+def check_name(value: object, what: str, limit: int = NAME_LIMIT) -> str:
     """Accept a thread, agent, branch, tenant or step name, or say what is wrong with it."""
     if not isinstance(value, str):
         raise TypeError(_not_text(value, what))
     if not value:
-        raise ValueError(f"{what} is empty. Give it a name of 1 to {NAME_LIMIT} bytes.")
-    if len(value) > NAME_LIMIT or not (value.isascii() or _fits(value)):
-        raise ValueError(f"{what} is longer than {NAME_LIMIT} bytes: {value[:40]!r}...")
+        raise ValueError(f"{what} is empty. Give it a name of 1 to {limit} bytes.")
+    if len(value) > limit or not (value.isascii() or _fits(value, limit)):
+        raise ValueError(f"{what} is longer than {limit} bytes: {value[:40]!r}...")
     if not value.isprintable():
         _check_characters(value, what)
     return value
 
 
-def _fits(value: str) -> bool:
-    return len(value.encode("utf-8", "surrogatepass")) <= NAME_LIMIT
+def _fits(value: str, limit: int) -> bool:
+    return len(value.encode("utf-8", "surrogatepass")) <= limit
 
 
 def _check_characters(value: str, what: str) -> None:

@@ -12,7 +12,7 @@ from lastgood.checkpoints import Checkpoint
 from lastgood.core import Core
 from lastgood.driver import Driver
 from lastgood.errors import CheckpointNotFoundError
-from lastgood.ids import check_name, read_id, show_id
+from lastgood.ids import LANE_LIMIT, check_name, read_id, show_id
 from lastgood.model import (
     STATUSES,
     Bisection,
@@ -35,7 +35,8 @@ class Looking:
 
     async def latest(self, *, agent_id: str, session_id: str) -> Checkpoint | None:
         """The head of the current branch with its state, whatever the clocks say; None if empty."""
-        thread, agent = check_name(session_id, "session_id"), check_name(agent_id, "agent_id")
+        thread = check_name(session_id, "session_id")
+        agent = check_name(agent_id, "agent_id", LANE_LIMIT)
         found = await self._driver.run(operations.latest(self._core, thread, agent))
         return None if found is None else self._core.built(found)
 
@@ -59,7 +60,7 @@ class Looking:
         """
         wanted = Listing(
             thread=check_name(session_id, "session_id"),
-            agent=arguments.name(agent_id, "agent_id"),
+            agent=arguments.agent(agent_id),
             branch=arguments.name(branch, "branch"),
             step_name=arguments.name(step_name, "step_name"),
             since=arguments.instant(since, "since"),
@@ -124,7 +125,7 @@ class Looking:
             newest=bool(metadata),
             owner=arguments.name(user, "user"),
         )
-        agent, since_at = arguments.name(agent_id, "agent_id"), arguments.instant(since, "since")
+        agent, since_at = arguments.agent(agent_id), arguments.instant(since, "since")
         text, items = arguments.piece(search), arguments.items(metadata)
 
         def keep(info: ThreadInfo, entry: ThreadEntry) -> bool:
@@ -141,7 +142,7 @@ class Looking:
 
     async def branches(self, session_id: str, *, agent_id: str | None = None) -> list[BranchInfo]:
         """The branches of a thread, or of one agent in it, each with its head."""
-        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         found = await self._driver.run(listing.branches(self._core, thread, agent))
         return [listing.branch_info(self._core, thread, each) for each in found]
 
@@ -178,7 +179,7 @@ class Looking:
         Looks at few states (their number grows with the logarithm of the line's length). Assumes
         that the predicate flips once; tries some more places, and says so when it did not.
         """
-        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         arguments.function(predicate, "predicate")
         return await searching.bisect(self._core, self._driver, thread, agent, predicate)
 
@@ -191,6 +192,6 @@ class Looking:
         `after`. A thread that is not there yet is waited for; one that is deleted and begins anew
         is watched from its beginning, also where `after` is more than it has.
         """
-        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         seen = arguments.place(after)
         return watching.watch(self._core, self._driver, thread, agent, seen)

@@ -51,7 +51,7 @@ class Moving:
         that is left stays as a branch, so `undo` goes back. A run that is under way on it is
         refused at its next save.
         """
-        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         ref = f"@{to}" if isinstance(to, int) else to
         return await moving.rewind(self._core, self._driver, thread, ref, agent)
 
@@ -60,13 +60,13 @@ class Moving:
 
         Raises CheckpointNotFoundError if there was none. Plain saves are not undone: rewind.
         """
-        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         found = await self._driver.run(moving.undo(self._core, thread, agent))
         return moving.moved(self._core, found)
 
     async def switch(self, session_id: str, branch: str, *, agent_id: str | None = None) -> Move:
         """Let an agent go on from another of its branches."""
-        thread, agent = check_name(session_id, "session_id"), arguments.name(agent_id, "agent_id")
+        thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         name = check_name(branch, "branch")
         found = await self._driver.run(moving.switch(self._core, thread, name, agent))
         return moving.moved(self._core, found)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from lastgood.ids import check_name, read_id
+from lastgood.ids import LANE_LIMIT, NAME_LIMIT, check_name, read_id
 
 Selector = Literal["head", "back", "seq", "step", "tag", "branch"]
 
@@ -61,8 +61,8 @@ def unquote(text: str) -> str:
     return _ESCAPE.sub(lambda match: _PLAIN[match[0].upper()], text)
 
 
-def _read(text: str, what: str) -> str:
-    return check_name(unquote(text), what)
+def _read(text: str, what: str, limit: int = NAME_LIMIT) -> str:
+    return check_name(unquote(text), what, limit)
 
 
 def short_name(thread: str, seq: int) -> str:
@@ -83,7 +83,8 @@ def parse(ref: object, thread: str | None = None) -> bytes | Address | None:
     name, slash, agent = place.partition("/")
     if not name or (slash and not agent):
         raise ValueError(f"ref {ref!r} names no thread. {HELP}")
-    return _address(ref, _read(name, "thread"), _read(agent, "agent") if slash else None, selector)
+    lane = _read(agent, "agent", LANE_LIMIT) if slash else None
+    return _address(ref, _read(name, "thread"), lane, selector)
 
 
 def _address(ref: str, thread: str, agent: str | None, selector: str) -> Address:

@@ -13,6 +13,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, Send, interrupt
 
 from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.refs import Address
 
 DURABILITY = ["sync", "async", "exit"]
 
@@ -175,6 +176,29 @@ def test_an_interrupt_inside_a_subgraph(saver: LastgoodSaver) -> None:
 
 
 @pytest.mark.scenario("S46")
+def test_a_subgraph_eight_levels_down_is_found_by_its_agent(saver: LastgoodSaver) -> None:
+    """Its name is the way to it, and longer than a name that users may choose."""
+    inner: Any = chain("leaf").compile()
+    for level in range(8):
+        outer = StateGraph(State)
+        outer.add_node(f"level {level}", inner)
+        outer.add_edge(START, f"level {level}")
+        inner = outer.compile(checkpointer=saver if level == 7 else None)
+    inner.invoke({"log": ["in"]}, config())
+    client = saver.client.blocking
+    (info,) = client.threads()
+    deepest = max(info.agents, key=len)
+    assert len(deepest) > 300
+    found = client.latest(agent_id=deepest, session_id="t")
+    assert found is not None
+    assert found.state["log"][-1] == "leaf"
+    assert client.timeline(deepest, "t")[0] == found
+    assert client.log("t", agent_id=deepest)[0].checkpoint_id == found.checkpoint_id
+    address = str(Address("t", deepest, "head"))
+    assert client.restore(address).checkpoint_id == found.checkpoint_id
+    assert client.fork(address) is not None
+
+
 def test_time_travel_into_a_subgraph(saver: LastgoodSaver) -> None:
     ran: Counter[str] = Counter()
     app = _nested(saver, ran)
