@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -118,6 +119,28 @@ def test_plain_values_alone_are_looked_into_quickly() -> None:
     agent, inner = Agent(), {"plain": 1}
     agent.a, agent.b = {"x": "y"}, [inner, ("t", inner)]
     assert survey([agent]).shared == [inner]
+
+
+@pytest.mark.parametrize("holders", range(4))
+@pytest.mark.parametrize("depth", [0, 1, 5])
+def test_what_is_reached_twice_is_shared_whoever_else_holds_it(holders: int, depth: int) -> None:
+    agent = Agent()
+    agent.a = [["first"], ["then"], ["alone"]]
+    agent.b = functools.reduce(lambda below, _: [below], range(depth), [agent.a[0]])
+    agent.c = functools.reduce(lambda below, _: [below], range(depth + 2), [agent.a[1]])
+    elsewhere = [[*agent.a] for _ in range(holders)]
+    assert list(map(id, survey([agent]).shared)) == list(map(id, agent.a[:2]))
+    assert len(elsewhere) == holders
+
+
+def test_an_object_that_leads_back_to_itself_is_shared_if_nobody_else_holds_it() -> None:
+    def roots() -> Iterator[Agent]:
+        agent = Agent()
+        agent.a = [agent]
+        yield agent
+
+    (agent,) = survey(roots()).shared
+    assert agent.a == [agent]
 
 
 class Failed(Exception):

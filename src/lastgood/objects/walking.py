@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from enum import Enum, EnumType
 from functools import lru_cache, partial
+from itertools import compress
 from sys import getrefcount
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
@@ -115,12 +116,10 @@ Below = Callable[[Level], Iterable[object]]
 
 def levels(roots: Iterable[object], below: Below) -> Iterator[Level]:
     """What is reached from some values, step by step, atoms left out."""
-    seen: set[int] = set()
-    alive: list[list[object]] = []  # an id means an object only as long as that is there
     found, kinds = _without_atoms(roots)
+    reached = _Reached(found)
     while found:
-        alive.append(found)
-        level = _parted(found, seen, kinds)
+        level = reached.parted(found, kinds)
         yield level
         found, kinds = _without_atoms(below(level))
 
@@ -134,28 +133,51 @@ def _without_atoms(values: Iterable[object]) -> tuple[list[object], frozenset[ty
     return found, kinds
 
 
-def _parted(found: list[object], seen: set[int], kinds: frozenset[type]) -> Level:
-    """Which of them were seen before. What has one holder alone was not, and need not be noted.
+class _Reached:
+    """What was reached so far, which is kept: an id means an object as long as that is there.
 
-    Most of a state has: a set of the ids of everything would take longer than the encoding.
+    What a walk reaches for the second time has two holders and stands in two of our lists, if not
+    twice in one: the interpreter counts two more for it than for what is held once. Nearly all of
+    a state is counted less, and need not be noted: a set of the ids of everything would take longer
+    than the encoding.
     """
-    if max(map(getrefcount, found)) <= HELD_ONCE:
-        return Level(found, [], kinds)
-    ids = set(map(id, found))
-    if len(ids) == len(found) and ids.isdisjoint(seen):
-        seen |= ids
-        return Level(found, [], kinds)
-    level = Level([], [], kinds)
-    for value, count in zip(found, list(map(getrefcount, found)), strict=True):
-        again = count > HELD_ONCE and id(value) in seen
-        (level.again if again else level.fresh).append(value)
-        if count > HELD_ONCE:
-            seen.add(id(value))
-    return level
+
+    def __init__(self, roots: list[object]) -> None:
+        self._roots = [*roots]  # their one holder may be out of our sight
+        self._lists: list[list[object]] = []
+        self._seen: set[int] = set()
+        self._noted = 0
+        """Of so many lists, what has several holders is among the seen."""
+
+    def parted(self, found: list[object], kinds: frozenset[type]) -> Level:
+        """What comes next, by whether it was reached before."""
+        self._lists.append(found)
+        if max(set(map(getrefcount, found))) <= HELD_ONCE + 1:
+            return Level(found, [], kinds)
+        self._note()
+        ids = set(map(id, found))
+        if len(ids) == len(found) and ids.isdisjoint(self._seen):
+            self._seen |= ids
+            return Level(found, [], kinds)
+        return self._told_apart(found, kinds)
+
+    def _note(self) -> None:
+        """Note what may be reached again, all but the last list."""
+        for known in self._lists[self._noted : -1]:
+            held_again = map(HELD_ONCE.__lt__, map(getrefcount, known))
+            self._seen.update(compress(map(id, known), held_again))
+        self._noted = len(self._lists)
+
+    def _told_apart(self, found: list[object], kinds: frozenset[type]) -> Level:
+        level = Level([], [], kinds)
+        for value in found:
+            (level.again if id(value) in self._seen else level.fresh).append(value)
+            self._seen.add(id(value))
+        return level
 
 
 def _held_once() -> int:
-    """What the interpreter counts for a value with one holder, where `_parted` asks for it."""
+    """What the interpreter counts for a value with one holder, where `_Reached` asks for it."""
     holder: list[object] = [[]]
     found, _ = _without_atoms(gc.get_referents(holder))
     return max(map(getrefcount, found))
