@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -26,7 +26,8 @@ from object_graphs import (
 
 from lastgood import BlockingClient, CheckpointManager
 from lastgood.codec import Codec
-from lastgood.objects import walking
+from lastgood.objects import forms, walking
+from lastgood.objects.forms import Forms
 from lastgood.objects.unweaving import graph_of
 from lastgood.objects.walking import survey
 from lastgood.objects.weaving import woven
@@ -40,10 +41,14 @@ MANAGERS = {
 
 @pytest.fixture(autouse=True, scope="module")
 def quickly() -> Iterator[None]:
-    """As in a process that has not imported numpy: containers of atoms are not looked into."""
-    before, walking.UNTRACKED = walking.UNTRACKED, frozenset()
+    """As in a process that has not imported numpy: containers of atoms are not looked into.
+
+    And as if the states were large: something is remembered of each level.
+    """
+    before = walking.UNTRACKED, forms.MANY
+    walking.UNTRACKED, forms.MANY = frozenset(), 1
     yield
-    walking.UNTRACKED = before
+    walking.UNTRACKED, forms.MANY = before
 
 
 quick = settings(max_examples=40, deadline=None)
@@ -161,6 +166,43 @@ def edit(draw: Any, agent: Agent) -> None:
             delattr(node, step)
     else:
         draw(st.sampled_from(PLACES[type(node)]))(node, draw(parts(nodes)))
+
+
+@quick
+@given(agent=graphs(), data=st.data())
+def test_what_is_remembered_of_a_state_makes_no_difference(
+    agent: Agent, data: st.DataObject
+) -> None:
+    codec, remembered = Codec(), Forms()
+    for _ in range(data.draw(st.integers(1, 4))):
+        tree = codec.dumps_text(woven(agent))
+        assert codec.dumps_text(woven(agent, remembered)) == tree
+        assert codec.dumps_text(woven(agent, remembered)) == tree
+        edit(data.draw, agent)
+
+
+CHANGES: dict[str, Callable[[list[dict[str, Any]]], object]] = {
+    "shared in place of another": lambda notes: notes[7].update(tags=notes[8]["tags"]),
+    "shared in place of text": lambda notes: notes[7].update(text=notes[8]["tags"]),
+    "shared at the end": lambda notes: notes.append(notes[8]),
+    "shared within the end": lambda notes: notes.append({"text": "", "tags": notes[8]["tags"]}),
+    "shared in between": lambda notes: notes.insert(7, notes[8]),
+    "an object at the end": lambda notes: notes.append({"text": Agent(), "tags": []}),
+    "an object deep inside": lambda notes: notes[7]["tags"].append(Agent()),
+    "leading back": lambda notes: notes[7]["tags"].append(notes),
+    "shorter": lambda notes: notes.__setitem__(7, notes.pop()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_follows_equal_saves_is_noticed(change: str) -> None:
+    agent, manager = Agent(), MANAGERS["json"]
+    agent.notes = [{"text": str(number), "tags": [number]} for number in range(20)]
+    for _ in range(3):
+        manager.save("notes", agent)
+    CHANGES[change](agent.notes)
+    manager.save("notes", agent)
+    assert_same_graph(agent, manager.load("notes", Agent()))
 
 
 @with_each_manager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from lastgood.checkpoints import Checkpoint, pack_mapping
@@ -23,6 +23,7 @@ from lastgood.model import Header
 from lastgood.objects.binding import load
 from lastgood.objects.copying import FLATTEN, LEAVE_OUT
 from lastgood.objects.fields import Stateful, count_as_set, names_set
+from lastgood.objects.forms import Forms
 from lastgood.objects.keys import Key, own_key
 from lastgood.objects.leaving import leaving, names_in
 from lastgood.objects.marking import marking, meaning, without_marks
@@ -37,6 +38,8 @@ Format = Literal["json", "pickle"]
 LANE = "object"
 """The lane of a thread in which objects are kept; those of runs and saves are others."""
 PAGE = 200
+KEYS = 64
+"""Of so many keys the forms of their states are remembered."""
 _FORMS: Mapping[str, type] = {SHARED: dict, AGENTS: list, PICKLE: dict}
 
 
@@ -47,18 +50,19 @@ class Keeper:
         self.client = client
         self.fmt = fmt
         self._given = key
+        self._forms = lru_cache(maxsize=KEYS)(lambda _key: Forms())
 
     # writing, in both colours: the state is taken before anything suspends
 
     def save(self, key: str, agent: Stateful) -> str:
         """Keep the state of an object."""
         with _explained():
-            return self.client.save(LANE, **self._saving(key, woven(agent)))
+            return self.client.save(LANE, **self._saving(key, self._woven(key, agent)))
 
     async def save_async(self, key: str, agent: Stateful) -> str:
         """The same without blocking the event loop."""
         with _explained():
-            return await self.client.aio.save(LANE, **self._saving(key, woven(agent)))
+            return await self.client.aio.save(LANE, **self._saving(key, self._woven(key, agent)))
 
     def keep(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """Save some objects so that the very same ones can be brought back."""
@@ -79,9 +83,14 @@ class Keeper:
         need the store.
         """
         with marking() as objects:
-            saving = self._saving(key, _together(agents))
+            alone = len(agents) == 1
+            state = self._woven(key, agents[0]) if alone else woven_together(agents)
+            saving = self._saving(key, state)
         data, losses = pack_mapping(self.client._core.codec, saving["execution_state"], "state")
         return saving, Kept("", objects, data, names_in(losses), list(map(names_set, objects)))
+
+    def _woven(self, key: str, agent: Stateful) -> State:
+        return woven(agent, self._forms(check_name(key, "key")))
 
     def bring_back(self, agents: Sequence[Stateful], kept: Kept) -> None:
         """Give objects the state that `keep` found."""
@@ -189,10 +198,6 @@ class Keeper:
             if after is None:
                 break
         return found[:count]
-
-
-def _together(agents: Sequence[Stateful]) -> State:
-    return woven(agents[0]) if len(agents) == 1 else woven_together(agents)
 
 
 def _is_ours(state: object) -> bool:

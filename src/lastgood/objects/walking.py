@@ -110,27 +110,34 @@ class Level(NamedTuple):
     """The types among them."""
 
 
-Below = Callable[[Level], Iterable[object]]
+Below = Callable[[Level], list[object]]
 """What is held by the values of a level."""
 
+Sifted = tuple[list[object], frozenset[type]]
+"""What of some values is no atom, and the types of that."""
 
-def levels(roots: Iterable[object], below: Below) -> Iterator[Level]:
-    """What is reached from some values, step by step, atoms left out."""
-    found, kinds = _without_atoms(roots)
-    reached = _Reached(found)
-    while found:
-        level = reached.parted(found, kinds)
-        yield level
-        found, kinds = _without_atoms(below(level))
+Sift = Callable[[list[object]], Sifted]
+"""How values are told from atoms."""
 
 
-def _without_atoms(values: Iterable[object]) -> tuple[list[object], frozenset[type]]:
+def without_atoms(values: Iterable[object]) -> Sifted:
+    """The values that are no atoms."""
     found = [value for value in values if type(value) not in ATOMS]
     kinds = frozenset(map(type, found))
     more = {cls for cls in kinds if sort_of(cls) is Sort.ATOM}
     if more:
         return [value for value in found if type(value) not in more], kinds - more
     return found, kinds
+
+
+def levels(roots: Iterable[object], below: Below, sift: Sift = without_atoms) -> Iterator[Level]:
+    """What is reached from some values, step by step, atoms left out."""
+    found, kinds = without_atoms(roots)
+    reached = _Reached(found)
+    while found:
+        level = reached.parted(found, kinds)
+        yield level
+        found, kinds = sift(below(level))
 
 
 class _Reached:
@@ -179,7 +186,7 @@ class _Reached:
 def _held_once() -> int:
     """What the interpreter counts for a value with one holder, where `_Reached` asks for it."""
     holder: list[object] = [[]]
-    found, _ = _without_atoms(gc.get_referents(holder))
+    found, _ = without_atoms(gc.get_referents(holder))
     return max(map(getrefcount, found))
 
 
@@ -239,14 +246,16 @@ class Survey(NamedTuple):
         return self.states.get(id(value)) or self.given[id(value)]
 
 
-def survey(roots: Iterable[object], own: Stateful | None = None) -> Survey:
+def survey(
+    roots: Iterable[object], own: Stateful | None = None, sift: Sift = without_atoms
+) -> Survey:
     """Look through values and everything that they hold.
 
     The `state_dict` that a class brings is called, unless the object is `own`, whose method asks.
     """
     found = Survey([], [], {}, {})
     shared: dict[int, object] = {}
-    for level in levels(roots, partial(_inside_objects, found, own)):
+    for level in levels(roots, partial(_inside_objects, found, own), sift):
         shared.update((id(value), value) for value in level.again if not is_settled(value))
         found.objects.extend(objects_in(level))
     found.shared.extend(shared.values())

@@ -18,6 +18,7 @@ from typing import Any
 from lastgood.codec import register
 from lastgood.objects.copying import Copier, of_leaves
 from lastgood.objects.fields import Stateful, overrides, own_state
+from lastgood.objects.forms import Forms
 from lastgood.objects.marking import mark
 from lastgood.objects.reshaping import reshaped
 from lastgood.objects.states import AGENTS, SHARED, State, escaped
@@ -29,6 +30,7 @@ from lastgood.objects.walking import (
     reserved_below,
     sort_of,
     survey,
+    without_atoms,
 )
 
 
@@ -63,17 +65,19 @@ def snapshot(value: Stateful, own: Stateful | None = None) -> State:
     return shells[id(value)]  # type: ignore[no-any-return]
 
 
-def woven(root: Stateful) -> State:
+def woven(root: Stateful, forms: Forms | None = None) -> State:
     """The state of an object as one tree to be stored.
 
     Plain parts are taken as they stand: encode it before anybody changes the objects. What a
-    `state_dict` of the class itself gives is taken as a state, whatever is in it.
+    `state_dict` of the class itself gives is taken as a state, whatever is in it. `forms` are those
+    of the state that was stored before.
     """
+    sift = forms.sift() if forms else without_atoms
     if overrides(root, "state_dict"):
         state = own_state(root)
-        tree = _Weaver(survey([state]), []).tree(root, state)
+        tree = _Weaver(survey([state], sift=sift), []).tree(root, state)
     else:
-        found = survey([root])
+        found = survey([root], sift=sift)
         tree = found.states[id(root)]
         if found.shared or len(found.objects) > 1:
             tree = _Weaver(found, reserved_below([root], found)).tree(root, tree)
