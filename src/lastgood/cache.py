@@ -39,8 +39,10 @@ class TreeCache:
         entry = self._entries.get(id)
         if entry is None:
             return None
-        with suppress(KeyError):
+        try:  # noqa: SIM105, for every restore comes by here
             self._entries.move_to_end(id)
+        except KeyError:
+            pass  # somebody else has just dropped it
         return entry.stored
 
     def note_verified(self, id: bytes, what: object) -> None:

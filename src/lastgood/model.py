@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from lastgood.refs import short_name
 
@@ -63,19 +63,13 @@ _set = object.__setattr__
 
 
 class Later:
-    """A value object whose fields may be computed when they are first asked for."""
+    """A value object whose fields may be computed when they are first asked for.
+
+    One that is made without its fields asks `_source` for each by its name, once.
+    """
 
     __slots__ = ("_source",)
     _source: Callable[[str], object]
-
-    @classmethod
-    def later(cls, source: Callable[[str], object], **known: object) -> Self:
-        """One that asks `source` for each field by its name, once; some are known already."""
-        made = object.__new__(cls)
-        _set(made, "_source", source)
-        for name, value in known.items():
-            _set(made, name, value)
-        return made
 
     def __getattr__(self, name: str) -> Any:
         if name not in type(self).__dataclass_fields__:  # type: ignore[attr-defined]
