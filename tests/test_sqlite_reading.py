@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from lastgood import BlockingClient, CheckpointIntegrityError, SerializationError
+from lastgood import (
+    BlockingClient,
+    CheckpointExpiredError,
+    CheckpointIntegrityError,
+    CheckpointNotFoundError,
+    SerializationError,
+)
+from lastgood.backend import Located
 from lastgood.backends import verified
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.backends.sqlite_connection import plain_connect
+from lastgood.backends.sqlite_lines import LIMIT, Lines
 from lastgood.backends.sqlite_rows import folded, unfolded
 from lastgood.backends.sqlite_schema import COLUMNS, select
 from lastgood.backends.tables import COUNTED
@@ -398,8 +406,102 @@ class TestALineThatWasSeen:
         assert heads(client) == heads(client) == (kept, {"n": 0})
         client.close()
 
+    def test_a_clock_that_is_put_back(self, path: Path) -> None:
+        now = [1_000_000_000 * 10**9]
+        client = BlockingClient.on(SqliteBackend(path, clock=lambda: now[0]))
+        kept = client.save("a", session_id="t", execution_state={"n": 0})
+        short = client.save("a", session_id="t", execution_state={"n": 1}, ttl_seconds=60)
+        now[0] += 61 * 10**9
+        assert heads(client) == heads(client) == (kept, {"n": 0})
+        now[0] -= 30 * 10**9
+        assert heads(client) == heads(client) == (short, {"n": 1})
+        client.close()
+
     def test_damage(self, path: Path, client: BlockingClient, other: BlockingClient) -> None:
         change(path, "UPDATE lastgood_checkpoint SET size = size + 1")
         for each in (client, other):
             with pytest.raises(CheckpointIntegrityError):
                 heads(each)
+
+
+class TestACheckpointThatWasSeen:
+    """Who has restored one by its id before, and asks again after something happened elsewhere."""
+
+    @pytest.fixture
+    def saved(self, client: BlockingClient) -> str:
+        made = client.save("a", session_id="t", execution_state={"n": 0})
+        client.save("a", session_id="t", execution_state={"n": 1})
+        assert client.restore(made).state == client.restore(made).state == {"n": 0}
+        return made
+
+    @pytest.fixture
+    def other(self, path: Path) -> Iterator[BlockingClient]:
+        opened = BlockingClient.sqlite(path, durability="relaxed")
+        yield opened
+        opened.close()
+
+    def test_is_read_with_one_question(self, path: Path, saved: str) -> None:
+        asked: list[str] = []
+
+        def connect(name: str) -> sqlite3.Connection:
+            connection = plain_connect(name)
+            connection.set_trace_callback(asked.append)
+            return connection
+
+        client = BlockingClient.on(SqliteBackend(path, connect=connect))
+        before = client.restore(saved)
+        asked.clear()
+        assert client.restore(saved) == before
+        assert asked == ["PRAGMA data_version"]
+        client.close()
+
+    def test_its_end(self, client: BlockingClient, other: BlockingClient, saved: str) -> None:
+        other.expire(saved)
+        with pytest.raises(CheckpointNotFoundError):
+            client.restore(saved)
+
+    def test_the_end_by_ones_own_hand(self, client: BlockingClient, saved: str) -> None:
+        client.expire(saved)
+        with pytest.raises(CheckpointNotFoundError):
+            client.restore(saved)
+
+    def test_the_end_of_the_thread(
+        self, client: BlockingClient, other: BlockingClient, saved: str
+    ) -> None:
+        other.delete("t")
+        with pytest.raises(CheckpointNotFoundError):
+            client.restore(saved)
+
+    def test_another_tenant(self, path: Path, saved: str) -> None:
+        backend = SqliteBackend(path)
+        owner = BlockingClient.on(backend)
+        stranger = BlockingClient.on(backend, tenant="other")
+        assert owner.restore(saved).state == {"n": 0}
+        with pytest.raises(CheckpointNotFoundError):
+            stranger.restore(saved)
+        owner.close()
+
+    def test_time_that_has_passed(self, path: Path) -> None:
+        now = [1_000_000_000 * 10**9]
+        client = BlockingClient.on(SqliteBackend(path, clock=lambda: now[0]))
+        short = client.save("a", session_id="t", execution_state={"n": 1}, ttl_seconds=60)
+        assert client.restore(short).state == client.restore(short).state
+        now[0] += 61 * 10**9
+        with pytest.raises(CheckpointExpiredError):
+            client.restore(short)
+        client.close()
+
+    def test_damage(self, path: Path, client: BlockingClient, saved: str) -> None:
+        change(path, "UPDATE lastgood_checkpoint SET size = size + 1 WHERE key & 0xffffffff = 1")
+        with pytest.raises(CheckpointIntegrityError):
+            client.restore(saved)
+
+    def test_only_so_many_are_kept_and_no_large_ones(self) -> None:
+        lines = Lines(plain_connect(":memory:"))
+        for number in range(LIMIT + 1):
+            row = a_checkpoint(id=number.to_bytes(16), expires_at=None)
+            lines.note_located("default", Located(row, "t", "a", expired=False))
+        assert len(lines._located) == 1
+        large = a_checkpoint(metadata=b"x" * verified.LARGEST, manifest=b"x", expires_at=None)
+        lines.note_located("default", Located(large, "t", "a", expired=False))
+        assert lines.located("default", large.id) is None

@@ -107,6 +107,8 @@ class SqliteBackend(Backend, forking.Forkable):
         return self._read(lambda rows: rows.look(scope))
 
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
+        if len(ids) == 1:
+            return self._with_reader(lambda reader: self._one(reader, tenant, ids[0]))
         return self._read(lambda rows: rows.find(tenant, ids))
 
     async def history(self, tenant: str, listing: Listing) -> list[Located]:
@@ -194,21 +196,26 @@ class SqliteBackend(Backend, forking.Forkable):
                 connection.execute("COMMIT")
 
     def _line(self, reader: Reader, scope: Scope) -> Found:
-        """What was seen before, or what is there.
-
-        What is over its time by now is read at one moment with what it falls back to.
-        """
-        seen = reader.lines.known(scope)
+        """What was seen before, or what is there."""
+        seen = reader.lines.line(scope, self.now())
         if seen is not None:
-            rows = SqliteTables(reader.connection, self.now(), self._known, seen.stamp)
-            if rows.is_live(seen.line):
-                return rows.found_on(seen.line, scope)
+            return seen
         return self._at_one_moment(reader, lambda rows: self._seen(reader, rows, scope))
 
     def _seen(self, reader: Reader, rows: SqliteTables, scope: Scope) -> Found:
-        line = rows.line(scope)
-        reader.lines.note(scope, line, rows.stamp)
-        return rows.found_on(line, scope)
+        found = rows.look(scope)
+        reader.lines.note_line(scope, found, rows.newest)
+        return found
+
+    def _one(self, reader: Reader, tenant: str, id: bytes) -> dict[bytes, Located]:
+        """The same for a checkpoint by its id."""
+        seen = reader.lines.located(tenant, id)
+        if seen is not None:
+            return {id: seen}
+        found = self._at_one_moment(reader, lambda rows: rows.find(tenant, [id]))
+        if id in found:
+            reader.lines.note_located(tenant, found[id])
+        return found
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

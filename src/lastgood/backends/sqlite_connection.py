@@ -191,9 +191,7 @@ class Connections:
         """Work with a connection for reading."""
         me, reader, era = threading.get_ident(), None, 0
         try:
-            self._enter(me)
-            with self._gate:
-                era, reader = self._era, self._idle_one()
+            era, reader = self._enter(me)
             if reader is None:
                 connection = self._open()
                 reader = Reader(connection, Lines(connection), self._identity())
@@ -202,25 +200,22 @@ class Connections:
             return work(reader)
         finally:
             with self._gate:
-                with suppress(ValueError):  # it was interrupted, or is in a child by now
+                if me in self._reading:  # not if it was interrupted, or is in a child by now
                     self._reading.remove(me)
                 if reader is not None:
                     self._put_back(reader, era)
 
-    def _enter(self, me: int) -> None:
+    def _enter(self, me: int) -> tuple[int, Reader | None]:
         """Wait while a fork is under way. (A signal can leave a Condition locked.)"""
         while True:
             with self._gate:
                 if not self._frozen:
                     self._reading.append(me)
-                    return
+                    return self._era, self._idle_one()
             time.sleep(MOMENT)
 
     def _idle_one(self) -> Reader | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
+        return self._idle.pop() if self._idle else None
 
     def _put_back(self, reader: Reader, era: int) -> None:
         """Keep a reader for the next one, unless it was interrupted or everything was closed."""

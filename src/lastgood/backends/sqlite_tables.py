@@ -103,10 +103,9 @@ _BY_ID = (
 class SqliteTables(Histories):
     """The rows behind one connection, at one moment of the host's clock."""
 
-    def __init__(self, connection: Any, clock: int, known: Verified, stamp: object = None) -> None:
+    def __init__(self, connection: Any, clock: int, known: Verified) -> None:
         super().__init__(connection, known)
         self._host_clock = clock
-        self.stamp = stamp
 
     @property
     def newest(self) -> int:

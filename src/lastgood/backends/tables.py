@@ -135,11 +135,6 @@ class Tables(ABC):
         """The clock never runs behind the newest time in the thread."""
         return max(self.clock, thread.updated_at)
 
-    def is_live(self, line: Line) -> bool:
-        """Whether the head of a line is there and not over its time."""
-        thread, head = line.thread, line.head
-        return thread is not None and head is not None and not head.expired(self.now_in(thread))
-
     def look(self, scope: Scope) -> Found:
         """Everything that a scope asks for."""
         return self.found_on(self.line(scope), scope)

@@ -51,7 +51,7 @@ class Verified:
 
     def _verified(self, cls: type[R], columns: Sequence[object]) -> R:
         row = _unsealed(cls, columns)
-        if cls in _KEPT and _is_small(row):
+        if cls in _KEPT and is_small(row):
             if len(self._known) >= LIMIT:
                 self._known.clear()
             self._known[columns[-1]] = columns, row
@@ -69,7 +69,8 @@ def _unsealed(cls: type[R], columns: Sequence[object]) -> R:
     return unsealed(cls, columns if unfold is None else unfold(columns))
 
 
-def _is_small(row: Row) -> bool:
+def is_small(row: Row) -> bool:
+    """Whether a row is worth keeping: the content of a checkpoint may be large."""
     if not isinstance(row, CheckpointRow):
         return True
     content = (row.context, row.metadata, row.losses, row.manifest)
