@@ -50,7 +50,7 @@ class Filling:
     def _rest(self, node: Sequence) -> Rest:
         """A sequence whose pages all stand at the front of this one, and what comes after them."""
         places = [place for place in node.places if isinstance(place, Extent)]
-        if not places:
+        if not places or not self._near:
             return None, places
         base = self._near.get((self._slots[places[0].slot].stream, places[0].first))
         after = _after(base, self._near_slots, places, self._slots) if base else None
@@ -99,7 +99,8 @@ def sequences(node: Node) -> Iterator[Sequence]:
     """Every sequence in a tree, from the top down."""
     if isinstance(node, Fields):
         for child in node.children.values():
-            yield from sequences(child)
+            if not isinstance(child, Leaf):
+                yield from sequences(child)
     elif isinstance(node, Sequence):
         yield node
         for child in node.nested:

@@ -24,7 +24,7 @@ from lastgood.codec import LIST, Family, Shape, array_header
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.pages import SLICE
 from lastgood.splitting import INLINE, from_elements
-from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence, moved
+from lastgood.tree import Extent, Fields, Fresh, Leaf, Node, Place, Sequence, made, moved
 
 _LEAF, _FIELDS, _SEQUENCE = 0, 1, 2
 SKELETON = 1024
@@ -349,19 +349,22 @@ def _node(records: Iterator[Record]) -> Node:
         kind, extra, keys = rest
         return Fields(kind, extra, {key: _node(records) for key in keys})  # type: ignore[arg-type, attr-defined]
     family, kind, extra, count, home, places, nested = rest
-    return Sequence(
+    return made(
+        Sequence,
         family=_FAMILIES[family],  # type: ignore[call-overload]
-        kind=kind,  # type: ignore[arg-type]
-        extra=extra,  # type: ignore[arg-type]
-        count=count,  # type: ignore[arg-type]
+        kind=kind,
+        extra=extra,
+        count=count,
         chunks=(),
         places=_read_places(records, places, 0 if family in _TEXTS else count),  # type: ignore[arg-type]
         running=hashlib.sha256(),
-        home=home,  # type: ignore[arg-type]
-        nested=tuple(_node(records) for _ in range(nested)),  # type: ignore[call-overload]
+        home=home,
+        nested=tuple([_node(records) for _ in range(nested)]),  # type: ignore[call-overload]
     )
 
 
 def _read_places(records: Iterator[list[object]], number: int, count: int) -> tuple[Extent, ...]:
-    found = tuple(Extent(*next(records)) for _ in range(number))  # type: ignore[arg-type]
-    return (found[0]._replace(elements=count),) if number == 1 else found
+    if number == 1:
+        slot, first, length, _ = Extent(*next(records))  # type: ignore[arg-type]
+        return (Extent(slot, first, length, count),)
+    return tuple([Extent(*next(records)) for _ in range(number)])  # type: ignore[arg-type]

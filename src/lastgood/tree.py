@@ -158,6 +158,13 @@ def _trailer(count: int, kind: int, extra: bytes, sort: bytes) -> bytes:
 N = TypeVar("N", Fields, Sequence)
 
 
+def made(cls: type[N], **values: object) -> N:
+    """A node of all its fields; a frozen dataclass takes twice as long to set one by one."""
+    node = object.__new__(cls)
+    node.__dict__.update(values)
+    return node
+
+
 def moved(node: N, **changes: object) -> N:
     """The same value stored elsewhere. Keeps the hash if it was computed: it is the value's."""
     other = object.__new__(type(node))

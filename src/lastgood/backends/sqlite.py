@@ -115,6 +115,10 @@ class SqliteBackend(Backend, forking.Forkable):
         return self._read(lambda rows: rows.history(tenant, listing))
 
     async def parts(self, ranges: Sequence[Extents], *, checked: bool = False) -> list[list[bytes]]:
+        if len(ranges) == 1:  # one statement sees one moment by itself
+            return self._with_reader(
+                lambda reader: self._tables(reader).parts(ranges, checked=checked)
+            )
         return self._read(lambda rows: rows.parts(ranges, checked=checked))
 
     async def at(self, tenant: str, thread: str, seq: int) -> Located | None:
@@ -190,10 +194,13 @@ class SqliteBackend(Backend, forking.Forkable):
         connection = reader.connection
         try:
             connection.execute("BEGIN")
-            return work(SqliteTables(connection, self.now(), self._known))
+            return work(self._tables(reader))
         finally:
             if connection.in_transaction:
                 connection.execute("COMMIT")
+
+    def _tables(self, reader: Reader) -> SqliteTables:
+        return SqliteTables(reader.connection, self.now(), self._known)
 
     def _line(self, reader: Reader, scope: Scope) -> Found:
         """What was seen before, or what is there."""
