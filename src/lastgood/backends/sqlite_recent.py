@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sized
 
+from lastgood.backends.sqlite_shelves import Shelves
 from lastgood.backends.tables import Line
 from lastgood.commits import Scope, Writes
 from lastgood.manifest import Spot
@@ -30,7 +31,15 @@ class Recent:
         self._lanes: dict[tuple[Name, str], LaneRow] = {}
         self._ends: dict[int, int] = {}
         self._accounted: set[int] = set()
-        self._bounded: tuple[Sized, ...] = (self._threads, self._lines, self._ends)
+        self.shelves = Shelves()
+        self.made: set[str] = set()
+        """Tables that are there, of those which are made at their first use."""
+        self._bounded: tuple[Sized, ...] = (
+            self._threads,
+            self._lines,
+            self._ends,
+            self.shelves.items,
+        )
 
     def begin(self, version: int) -> None:
         """A transaction begins; the version tells whether what we know still holds."""
@@ -46,6 +55,8 @@ class Recent:
         self._lanes.clear()
         self._ends.clear()
         self._accounted.clear()
+        self.shelves.forget()
+        self.made.clear()
 
     def line(self, scope: Scope) -> Line | None:
         """What a look would find, if that is known."""
@@ -85,6 +96,7 @@ class Recent:
         name = (thread.tenant, thread.name)
         self.stamp = stamp
         self._threads[name] = thread
+        self.shelves.note(writes)
         for part in writes.parts:
             self._ends[writes.slots[part.slot].stream] = part.number + 1
         if lane is not None and writes.checkpoint is not None:

@@ -18,7 +18,7 @@ from lastgood.backends.sqlite_schema import (
     select,
     stamp,
 )
-from lastgood.backends.sqlite_tables import SqliteTables
+from lastgood.backends.sqlite_tables import ITEM_FROM, SqliteTables
 from lastgood.backends.sqlite_threads import FEW
 from lastgood.backends.tables import COUNTED, Line, met, taken
 from lastgood.backends.verified import Verified
@@ -29,6 +29,7 @@ from lastgood.pages import SLICE
 from lastgood.rows import (
     TABLES,
     CheckpointRow,
+    ItemRow,
     LaneRow,
     MoveRow,
     Row,
@@ -41,6 +42,7 @@ from lastgood.rows import (
 )
 
 T = TypeVar("T")
+_ITEM_KEY = ItemRow._fields.index("key")
 _ACTIVE, _OWNER, _BORN = map(ThreadRow._fields.index, ("active", "owner", "created_at"))
 
 
@@ -115,6 +117,25 @@ class SqliteWriter(SqliteTables):
         if not self._recent.accounted(thread.thread):
             super().audit_items(thread, missing)
             self._recent.account(thread.thread)
+
+    def items_at(self, thread: int, places: Sequence[Place]) -> list[ItemRow | None]:
+        """What this process wrote last is known, and so is where a shelf ends."""
+        shelves = self._recent.shelves
+        return [
+            None
+            if shelves.is_free(thread, place)
+            else shelves.items.get((thread, place)) or self._item_or_end(thread, place)
+            for place in places
+        ]
+
+    def _item_or_end(self, thread: int, place: Place) -> ItemRow | None:
+        """The item at a place; where there is none behind it either, that is noted."""
+        found = self.connection.execute(ITEM_FROM, (thread, *place)).fetchone()
+        if found is None:
+            self._recent.shelves.free_from(thread, place)
+        elif found[_ITEM_KEY] == place[1]:
+            return self.verified(ItemRow, found)
+        return None
 
     def taken(self, writes: Writes) -> Taken:
         return taken(self, writes, self._grown) | met(self, writes)
@@ -191,8 +212,10 @@ class SqliteWriter(SqliteTables):
     def _put_rows(self, rows: Sequence[Row]) -> None:
         self._index_lanes(max([row.number for row in rows if isinstance(row, LaneRow)], default=0))
         for cls in dict.fromkeys(type(row) for row in rows):
-            if TABLES[cls] in LATER:
-                self.connection.execute(LATER[TABLES[cls]])
+            table = TABLES[cls]
+            if table in LATER and table not in self._recent.made:
+                self.connection.execute(LATER[table])
+                self._recent.made.add(table)
             mine = [sealed(row) for row in rows if type(row) is cls]
             self.connection.executemany(_INSERT[cls], mine)
 
@@ -248,6 +271,8 @@ class SqliteWriter(SqliteTables):
     def _insert_parts(
         self, row: CheckpointRow, slots: Sequence[Slot], parts: Sequence[Part]
     ) -> None:
+        if not parts:
+            return
         keyed = [(slots[part.slot].stream << 32 | part.number, part) for part in parts]
         self.connection.executemany(
             "INSERT INTO lastgood_part VALUES (?, ?, ?, ?)",
