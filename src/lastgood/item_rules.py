@@ -76,16 +76,18 @@ def changed(
     """Put and drop items that the commit has looked for; of two for one place the last wins."""
     rows: dict[Place, ItemRow] = {}
     for draft in puts:
-        there = rows.get(draft.place) or live_item(found, draft.place)
-        if there is None or not draft.first_wins:
-            rows[draft.place] = _row(thread, draft, live_item(found, draft.place), found.now)
-    gone = [found.items[place] for place in dict.fromkeys(drops) if place in found.items]
+        place = draft[:2]
+        there = live_item(found, place)
+        if not draft.first_wins or (there is None and place not in rows):
+            rows[place] = _row(thread, draft, there, found.now)
+    before = found.items
+    gone = [before[place] for place in dict.fromkeys(drops) if place in before]
     gone = [row for row in gone if row.place not in rows]
-    replaced = [found.items[place] for place in rows if place in found.items]
-    weight = sum(len(row.value) for row in rows.values())
+    replaced = [before[place] for place in rows if place in before] if before else []
+    weight = sum([len(row.value) for row in rows.values()])
     counted = thread._replace(
         items=thread.items + len(rows) - len(replaced) - len(gone),
-        size=thread.size + weight - sum(len(row.value) for row in (*replaced, *gone)),
+        size=thread.size + weight - sum([len(row.value) for row in (*replaced, *gone)]),
     )
     return Change(counted, tuple(rows.values()), tuple(gone))
 
@@ -98,11 +100,11 @@ def live_item(found: Found, place: Place) -> ItemRow | None:
 
 def _row(thread: ThreadRow, draft: ItemDraft, before: ItemRow | None, now: int) -> ItemRow:
     return ItemRow(
-        thread=thread.thread,
-        shelf=draft.shelf,
-        key=draft.key,
-        value=draft.value,
-        text=draft.text,
+        thread.thread,
+        draft.shelf,
+        draft.key,
+        draft.value,
+        draft.text,
         created_at=before.created_at if before else now,
         updated_at=before.updated_at if before and draft.quiet else now,
         expires_at=None if draft.ttl is None else now + round(draft.ttl * 1e6),
@@ -142,7 +144,7 @@ class ChangeItems(Repeatable):
 
     @property
     def scope(self) -> Scope:
-        wanted = (*(draft.place for draft in self.puts), *self.drops, *self.expected)
+        wanted = (*[draft.place for draft in self.puts], *self.drops, *self.expected)
         items = tuple(dict.fromkeys(wanted))
         return Scope(self.tenant, self.thread, items=items, novel=self.novel)
 
@@ -152,9 +154,8 @@ class ChangeItems(Repeatable):
         thread = found.live
         if thread is None and (not self.opens or not self.puts):
             return Writes(answer=Outcome(done=not self.puts and not self.expected, before={}))
-        values = {place: row.value for place, row in before.items()}
-        if any(values.get(place) != value for place, value in self.expected.items()):
-            return Writes(answer=Outcome(self._is_done(values), before))
+        if self.expected and not self._is_expected(before):
+            return Writes(answer=Outcome(self._is_done(before), before))
         thread = thread or opened(self.tenant, self.thread, found, self.owner)
         change = changed(thread, found, self.puts, self.drops)
         answer = Outcome(done=True, before=before)
@@ -167,7 +168,12 @@ class ChangeItems(Repeatable):
             answer=answer,
         )
 
-    def _is_done(self, values: Mapping[Place, bytes]) -> bool:
+    def _is_expected(self, before: Mapping[Place, ItemRow]) -> bool:
+        values = {place: row.value for place, row in before.items()}
+        return all(values.get(place) == value for place, value in self.expected.items())
+
+    def _is_done(self, before: Mapping[Place, ItemRow]) -> bool:
+        values = {place: row.value for place, row in before.items()}
         put = all(values.get(draft.place) == draft.value for draft in self.puts)
         return put and not any(place in values for place in self.drops)
 
