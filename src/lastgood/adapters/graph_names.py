@@ -67,6 +67,7 @@ def revised_place(alias: Place) -> Place:
     return REVISED, alias[1]
 
 
+@lru_cache(maxsize=1024)
 def _text(name: str) -> bytes:
     return name.encode("utf-8", "surrogatepass").replace(b"\x00", b"\x00\xff") + b"\x00\x00"
 

@@ -254,14 +254,14 @@ class Views(Tables):
 
     def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
         """A checkpoint and what it follows, newest first; over lanes, past what was removed."""
-        start, found = self.find(tenant, [id]).get(id), list[Located]()
+        start, found = self.find(tenant, [id]).get(id), list[CheckpointRow]()
         if start is None:
-            return found
+            return []
         row: CheckpointRow | None = start.row
         names = _Names(self, self.owner(start.row))
         nearby = self.nearby(start.row, limit) if limit > 1 else {}
         while row is not None:
-            found.append(names.located(row))
+            found.append(row)
             if len(found) == limit:
                 break
             columns = nearby.get(row.before)
@@ -269,7 +269,7 @@ class Views(Tables):
                 row = self.followed(row)
             else:
                 row = earlier(row, self.verified(CheckpointRow, columns))
-        return found
+        return names.all(found)
 
     def nearby(self, row: CheckpointRow, limit: int) -> Mapping[bytes, Sequence[object]]:  # noqa: ARG002
         """What was saved in the thread just before a checkpoint, by id, as it is stored.

@@ -74,7 +74,7 @@ class Copying:
     async def _put(self, row: Row, thread: str, before: Made | None) -> Put:
         core, old, spot = self._core, row.located.row, Spot(thread, row.spot.namespace)
         parent = await self._reading.parent_of(row)
-        context = Context({**row.context.fields, PARENT: parent})
+        context = Context.given({**row.context.fields, PARENT: parent})
         draft = Draft(
             id=new_id(),
             agent=row.spot.lane,

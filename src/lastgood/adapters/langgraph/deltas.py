@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from collections.abc import Sequence as Items
+from functools import lru_cache
 from typing import NamedTuple
 
 import ormsgpack
@@ -15,11 +16,11 @@ from langgraph.checkpoint.base import DeltaChannelHistory
 
 from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.langgraph.reading import Raw, Reading, Row, read_stub
-from lastgood.adapters.langgraph.shapes import Write, read_writes
+from lastgood.adapters.langgraph.shapes import Write, may_be_of, read_writes
 from lastgood.building import build
 from lastgood.codec import Codec
 from lastgood.core import Core
-from lastgood.manifest import may_have
+from lastgood.manifest import may_have, read
 from lastgood.rows import ItemRow
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
@@ -58,12 +59,9 @@ class Walk(NamedTuple):
 
     def writes(self, codec: Codec, channel: str, last: int) -> list[Write]:
         """The writes of a channel from the last ancestor on, oldest first."""
-        return [
-            write
-            for ancestor in reversed(self.visited[: last + 1])
-            for write in read_writes(codec, ancestor.writes)
-            if write.channel == channel
-        ]
+        wanted, ancestors = may_be_of(codec, channel), self.visited[last::-1]
+        rows = [list(filter(wanted, ancestor.writes)) for ancestor in ancestors]
+        return [write for write in read_writes(codec, *rows) if write.channel == channel]
 
     def seed(self, codec: Codec, channel: str) -> object:
         """The stored value that the writes of a channel go on from."""
@@ -83,45 +81,64 @@ async def walk(
     channels: Items[str],
 ) -> Walk:
     """Go back on a line until every channel has a stored value, or to the beginning."""
-    visited: list[Visited] = []
+    sources: list[Row | Raw] = []
     seeds: dict[str, int] = {}
     values: dict[str, Node] = {}
     remaining = set(channels)
     if not remaining:
         return Walk((), [], {}, {})
     async for source in line:
-        stored = await _stored(core, source, remaining)
+        stored = set() if _has_none(source, remaining) else await _stored(core, source, remaining)
         if stored and isinstance(source, Row):
             whole = (await core.load(source.located)).stored.tree
             values.update({channel: _child(core.codec, whole, channel) for channel in stored})
-        seeds.update(dict.fromkeys(stored, len(visited)))
-        visited.append(Visited(source, []))
+        seeds.update(dict.fromkeys(stored, len(sources)))
+        sources.append(source)
         remaining -= stored
         if not remaining:
             break
-    return Walk(tuple(channels), await _with_writes(reading, spot, visited), seeds, values)
+    return Walk(tuple(channels), await _with_writes(reading, spot, sources), seeds, values)
 
 
-async def _with_writes(reading: Reading, spot: Spot, visited: list[Visited]) -> list[Visited]:
-    found: list[Visited] = []
-    for first in range(0, len(visited), BATCH):
-        some = visited[first : first + BATCH]
-        writes = await reading.writes_of(spot, [one.source.context.id for one in some])
-        found += [one._replace(writes=rows) for one, rows in zip(some, writes, strict=True)]
-    return found
+async def _with_writes(reading: Reading, spot: Spot, sources: Items[Row | Raw]) -> list[Visited]:
+    writes: list[list[ItemRow]] = []
+    for first in range(0, len(sources), BATCH):
+        some = sources[first : first + BATCH]
+        writes += await reading.writes_of(spot, [source.context.id for source in some])
+    return list(map(Visited, sources, writes))
 
 
 async def _stored(core: Core, source: Row | Raw, channels: set[str]) -> set[str]:
     """Those of some channels that an ancestor stores."""
     if isinstance(source, Raw):
         return channels & set(read_stub(core.codec, source.stub)[1])
-    row = source.located.row
-    if not any(may_have(row.manifest, channel) for channel in channels):
-        return set()
-    tree = (await core.sketch(row)).tree
+    tree = (await core.sketch(source.located.row)).tree
     if isinstance(tree, Sequence):
         tree = (await core.load(source.located)).stored.tree
     return channels & _names(core.codec, tree)
+
+
+def _has_none(source: Row | Raw, channels: set[str]) -> bool:
+    """Whether it is certain that an ancestor stores none of some channels."""
+    if isinstance(source, Raw):
+        return False
+    manifest = source.located.row.manifest
+    if not any(may_have(manifest, channel) for channel in channels):
+        return True
+    names = _names_in(manifest)
+    return names is not None and channels.isdisjoint(names)
+
+
+@lru_cache(maxsize=1024)
+def _names_in(manifest: bytes) -> frozenset[str] | None:
+    """The keys of a small state, which is in its manifest; None of any other.
+
+    What a turn of a conversation begins with has the channel in its input, so each of those would
+    be read again by every turn.
+    """
+    node, is_skeleton = read(manifest)
+    found = _plain(node.data) if isinstance(node, Leaf) and not is_skeleton else None
+    return frozenset(found) if isinstance(found, dict) else None
 
 
 def _names(codec: Codec, tree: Node) -> set[str]:
@@ -129,15 +146,16 @@ def _names(codec: Codec, tree: Node) -> set[str]:
     if isinstance(tree, Fields):
         return {str(codec.unpack(name)) for name in tree.children}
     if isinstance(tree, Leaf):
-        found = ormsgpack.unpackb(tree.data, ext_hook=_nothing)
+        found = _plain(tree.data)
         if isinstance(found, dict):
             return set(found)
     values = build(codec, tree)
     return set(values) if isinstance(values, dict) else set()
 
 
-def _nothing(_code: int, _data: bytes) -> None:
-    return None
+def _plain(data: bytes) -> object:
+    """A value of which all that is not plain was left out."""
+    return ormsgpack.unpackb(data, ext_hook=lambda _code, _data: None)
 
 
 def _child(codec: Codec, tree: Node, channel: str) -> Node:

@@ -22,7 +22,7 @@ from lastgood.adapters.langgraph.shapes import (
     NewWrite,
     step_name,
     unchanged,
-    write_draft,
+    write_drafts,
 )
 from lastgood.alias_rules import Known, SaveAs
 from lastgood.backend import ItemListing
@@ -157,13 +157,10 @@ class Putting:
         self, spot: Spot, id: str, writes: Iterable[NewWrite]
     ) -> tuple[ItemDraft, ...]:
         """Encode writes, after the user's hook has had each as a channel with its value."""
-        kept = ((write, self._hooked({write.channel: write.value})) for write in writes)
-        drafts = (
-            write_draft(self._core.codec, spot, id, write._replace(value=values[write.channel]))
-            for write, values in kept
-            if write.channel in values
-        )
-        return tuple(draft for draft in drafts if draft is not None)
+        if self._core.options.before_save is not None:
+            kept = [(write, self._hooked({write.channel: write.value})) for write in writes]
+            writes = [w._replace(value=of[w.channel]) for w, of in kept if w.channel in of]
+        return write_drafts(self._core.codec, spot, id, writes)
 
     def _around(self, spot: Spot) -> tuple[bytes, Stored | None]:
         """What a subgraph begins with is mostly a copy of the state of the graph around it."""
@@ -183,8 +180,9 @@ class Putting:
         """Commit a checkpoint under its alias."""
         core, intent = self._core, put.intent
         while True:
-            save = await core.with_base(await core.on_parents_branch(intent.save))
-            intent = replace(intent, save=save)
+            if intent.save.branch is None or intent.save.draft.stored is None:
+                save = await core.with_base(await core.on_parents_branch(intent.save))
+                intent = replace(intent, save=save)
             writes = await core.backend.commit(intent)
             if not isinstance(writes.answer, Known):
                 break

@@ -53,7 +53,7 @@ class Raw(NamedTuple):
 def read_stub(codec: Codec, stub: bytes) -> tuple[Context, Any, Any]:
     """Context, channel values and metadata of what is left of a checkpoint."""
     fields, values, metadata = cast("list[Any]", codec.unpack(stub))
-    return Context(fields), values, metadata
+    return Context.given(fields), values, metadata
 
 
 class Row(NamedTuple):
@@ -231,19 +231,22 @@ class Reading:
 
     async def line(self, start: Row | Raw) -> AsyncIterator[Row | Raw]:
         """A checkpoint or a stub, and what it follows by its parents' aliases, nearest first."""
-        found: Row | Raw | None = start
         visited: set[str] = set()
         revised = await self.revised(start.spot.thread)
-        while found is not None:
-            wanted: str | None = found.context.id
-            for each in [found] if isinstance(found, Raw) else await self._line(found, revised):
+        found = await self._from(start, revised)
+        while found:
+            last, wanted = found[0], found[0].context.id
+            for each in found:
                 if each.context.id == wanted and wanted not in visited:
                     visited.add(wanted)
                     yield each
-                    wanted = await self.parent_alias(each)
-            if wanted is None or wanted in visited:
+                    last, parent = each, await self.parent_alias(each)
+                    if parent is None:
+                        return
+                    wanted = parent
+            if wanted in visited:
                 return
-            found = await self.named(start.spot, wanted)
+            found = await self._further(found, last, wanted, revised)
 
     async def ancestors(self, start: Row | Raw) -> AsyncIterator[Row | Raw]:
         """The same without the checkpoint itself."""
@@ -251,19 +254,39 @@ class Reading:
             if each.context.id != start.context.id:
                 yield each
 
-    async def _line(self, first: Row, revised: set[bytes]) -> list[Row]:
+    async def _from(self, start: Row | Raw | None, revised: set[bytes]) -> Sequence[Row | Raw]:
+        """A checkpoint and those before it, or a stub."""
+        if isinstance(start, Row):
+            return await self._line(start.spot, start.located.row.id, revised)
+        return [] if start is None else [start]
+
+    async def _further(
+        self, found: Sequence[Row | Raw], last: Row | Raw, wanted: str, revised: set[bytes]
+    ) -> Sequence[Row | Raw]:
+        """What follows behind the last one: mostly what our own line goes on with."""
+        if isinstance(last, Row) and last is found[-1] and last.located.row.before and not revised:
+            rows = await self._line(last.spot, last.located.row.before, revised)
+            if rows and rows[0].context.id == wanted:
+                return rows
+        return await self._from(await self.named(last.spot, wanted), revised)
+
+    async def _line(self, spot: Spot, id: bytes, revised: set[bytes]) -> list[Row]:
         """A checkpoint and the next ones on our own line, which mostly is LangGraph's too.
 
         Without those that a revision has replaced: it may follow others, and has other values.
         """
-        id = first.located.row.id
         line = await self._core.backend.lineage(self._core.tenant, id, TOGETHER)
-        rows = [self.row(one) for one in line if is_ours(one) and one.agent == first.spot.lane]
+        lane, codec = spot.lane, self._core.codec
+        rows = [
+            Row(one, spot, Context.read(codec, one.row))
+            for one in line
+            if one.agent == lane and is_ours(one)
+        ]
         if not revised:
             return rows
         places = {row.located.row.id: row.spot.alias(row.context.id) for row in rows}
         doubtful = [place for place in places.values() if place[1] in revised]
-        aliases = await self.aliases(first.spot.thread, doubtful) if doubtful else {}
+        aliases = await self.aliases(spot.thread, doubtful) if doubtful else {}
         return [
             row
             for row in rows

@@ -6,11 +6,13 @@ the metadata. Pure. The one invariant: what is read equals what was put, key for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
+import ormsgpack
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
@@ -35,6 +37,8 @@ from lastgood.rows import CheckpointRow, ItemRow
 FRAMEWORK = "langgraph"
 PARENT = "parent_id"
 _OURS = (PARENT, ORIGINAL)
+_TEXT = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
+"""The first bytes of texts in msgpack."""
 _INNER = ("__input__", "__interrupt__", "__start__", "__snapshot_bumps__")
 
 
@@ -59,44 +63,60 @@ def config_of(spot: Spot, id: str) -> RunnableConfig:
     return {"configurable": named}
 
 
-@dataclass(frozen=True)
 class Context:
-    """What a checkpoint has beside its channel values."""
+    """What a checkpoint has beside its channel values.
 
-    given: Mapping[str, Any]
-    short: bool = False
-    """Whether versions are spelled as they are kept; who follows a line never asks for them."""
+    Of a stored one only the names are read, until somebody asks for more: who follows a line never
+    does.
+    """
 
-    @cached_property
+    __slots__ = ("_codec", "_fields", "_packed", "id", "parent")
+
+    def __init__(
+        self, id: str, parent: str | None, fields: Mapping[str, Any] | None = None
+    ) -> None:
+        self.id = id
+        self.parent = parent
+        self._fields = fields
+        self._codec: Codec | None = None
+        self._packed = b""
+
+    @property
     def fields(self) -> Mapping[str, Any]:
         """As LangGraph has them."""
-        return whole(self.given) if self.short else self.given
+        if self._fields is None:
+            assert self._codec is not None
+            self._fields = whole(read_mapping(self._codec, self._packed))
+        return self._fields
+
+    @classmethod
+    def given(cls, fields: Mapping[str, Any]) -> Context:
+        """Of fields that are there."""
+        return cls(str(fields["id"]), fields[PARENT], fields)
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, parent: str | None) -> Context:
         """Of a checkpoint on its way."""
         fields = {key: value for key, value in checkpoint.items() if key != "channel_values"}
-        return cls({**fields, PARENT: parent})
+        fields[PARENT] = parent
+        return cls.given(fields)
 
     @classmethod
     def read(cls, codec: Codec, row: CheckpointRow) -> Context:
         """Of a stored checkpoint; raises CheckpointIntegrityError where there is none."""
+        names = _names(row.context)
+        if names is not None:
+            found = cls(*names)
+            found._codec, found._packed = codec, row.context
+            return found
         fields = read_mapping(codec, row.context)
         if "id" not in fields or PARENT not in fields:
             raise CheckpointIntegrityError(f"checkpoint {row.label} was not saved by LangGraph.")
-        return cls(fields, short=True)
+        return cls.given(whole(fields))
 
     def stored(self) -> dict[str, Any]:
         """As it is kept."""
         return shortened(self.fields)
-
-    @property
-    def id(self) -> str:
-        return str(self.given["id"])
-
-    @property
-    def parent(self) -> str | None:
-        return cast("str | None", self.given[PARENT])
 
     @property
     def versions(self) -> Mapping[str, Any]:
@@ -112,6 +132,18 @@ class Context:
         """The checkpoint with its channel values."""
         fields = {key: value for key, value in self.fields.items() if key not in _OURS}
         return cast(Checkpoint, {**fields, "channel_values": values})
+
+
+@lru_cache(maxsize=2048)
+def _names(context: bytes) -> tuple[str, str | None] | None:
+    """The id of a checkpoint and that of its parent, where nothing but text has to be decoded."""
+    try:
+        fields = ormsgpack.unpackb(context, ext_hook=lambda _code, _data: None)
+        id, parent = fields["id"], fields[PARENT]
+    except (KeyError, TypeError, ValueError):
+        return None
+    plain = type(id) is str and (parent is None or type(parent) is str)
+    return (id, parent) if plain else None
 
 
 def is_ours(found: Located) -> bool:
@@ -165,20 +197,30 @@ def new_writes(writes: Iterable[tuple[str, Any]], task: str, path: str) -> list[
     ]
 
 
-def write_draft(codec: Codec, spot: Spot, id: str, write: NewWrite) -> ItemDraft | None:
-    """A write, encoded: of ordinary ones the first stays, of special ones the last.
+def write_drafts(
+    codec: Codec, spot: Spot, id: str, writes: Iterable[NewWrite]
+) -> tuple[ItemDraft, ...]:
+    """Writes, encoded, without those that cannot be kept and may be left out.
 
-    None if it cannot be kept and may be left out.
+    Of ordinary ones the first stays, of special ones the last.
     """
-    task, path, number, channel, value = write
+    encoder, drafts = codec.encoder(), list[ItemDraft]()
+    for task, path, number, channel, value in writes:
+        parts = [channel, task, path, value]
+        data = encoder.pack_at_once(parts) or _walked(codec, parts, f"writes.{channel}")
+        if data is not None:
+            key, special = spot.write(id, task, number), channel in WRITES_IDX_MAP
+            drafts.append(ItemDraft(WRITES, key, data, first_wins=not special))
+    return tuple(drafts)
+
+
+def _walked(codec: Codec, parts: list[Any], root: str) -> bytes | None:
     try:
-        data = codec.pack_parts((channel, task, path, value), f"writes.{channel}")
+        return codec.pack_parts(parts, root)
     except SerializationError:
         if codec.on_unserializable == "raise":
             raise
         return None
-    special = channel in WRITES_IDX_MAP
-    return ItemDraft(WRITES, spot.write(id, task, number), data, first_wins=not special)
 
 
 class Write(NamedTuple):
@@ -201,15 +243,38 @@ class Write(NamedTuple):
         return self.task, self.channel, self.value
 
 
-def read_writes(codec: Codec, rows: Iterable[ItemRow]) -> list[Write]:
-    """Stored writes of one checkpoint, in the order in which a step applies them."""
-    return sorted((_read_write(codec, row) for row in rows), key=lambda write: write.order)
+def read_writes(codec: Codec, *checkpoints: Sequence[ItemRow]) -> list[Write]:
+    """Stored writes, of each checkpoint in the order in which a step applies them."""
+    found = iter(_read_each(codec, list(chain.from_iterable(checkpoints))))
+    return [
+        write
+        for rows in checkpoints
+        for write in sorted(islice(found, len(rows)), key=attrgetter("order"))
+    ]
 
 
-def _read_write(codec: Codec, row: ItemRow) -> Write:
-    channel, task, path, value = cast("list[Any]", codec.unpack(row.value))
-    index = int.from_bytes(row.key[-4:]) - (1 << 31)
-    return Write(channel, task, path, value, index, row)
+def _read_each(codec: Codec, rows: Sequence[ItemRow]) -> list[Write]:
+    """In one call: that takes half of the time of one for each."""
+    found = cast(
+        "list[list[Any]]", codec.unpack_array(len(rows), b"".join([r.value for r in rows]))
+    )
+    return [
+        Write(channel, task, path, value, int.from_bytes(row.key[-4:]) - (1 << 31), row)
+        for row, (channel, task, path, value) in zip(rows, found, strict=True)
+    ]
+
+
+def may_be_of(codec: Codec, channel: str) -> Callable[[ItemRow], bool]:
+    """Whether a stored write may be one to a channel; that it is not takes no decoding.
+
+    The name stands at its front, as it is unless it is of another type than text.
+    """
+    front = b"\x94" + codec.pack(channel)
+
+    def test(row: ItemRow) -> bool:
+        return row.value.startswith(front) or row.value[1] not in _TEXT
+
+    return test
 
 
 class Shape(NamedTuple):
