@@ -38,8 +38,8 @@ class Shelves:
 
     def note(self, writes: Writes) -> None:
         """Take over what a commit is about to make true."""
-        for row in writes.dropped:
-            self.items.pop((row.thread, row.place), None)
+        for item in writes.dropped:
+            self.items.pop((item.thread, item.place), None)
         for row in (*writes.items, *writes.rows):
             if isinstance(row, ItemRow):
                 self._put(row)

@@ -255,6 +255,8 @@ def read_writes(codec: Codec, *checkpoints: Sequence[ItemRow]) -> list[Write]:
 
 def _read_each(codec: Codec, rows: Sequence[ItemRow]) -> list[Write]:
     """In one call: that takes half of the time of one for each."""
+    if not rows:
+        return []
     found = cast(
         "list[list[Any]]", codec.unpack_array(len(rows), b"".join([r.value for r in rows]))
     )
