@@ -39,6 +39,46 @@ async def items_that_were_thought_to_be_new(store: Store) -> None:
 
 
 @case()
+async def items_behind_all_others(store: Store) -> None:
+    """What a client wrote last, and where a shelf ends, is what is there; also after a drop."""
+    client, before = store.client(), dict[bytes, bytes]()
+
+    async def check(key: bytes, value: bytes, **options: Any) -> None:
+        outcome = await put(client, "s", item(key, value), novel=True, **options)
+        found = {key: row.value for (_, key), row in outcome.before.items()}
+        assert found == {each: before[each] for each in (key,) if each in before}
+        before[key] = value
+
+    large = b"x" * 1000
+    for key in (b"b", b"d", b"f", b"c", b"a", b"fa", b"f\x00", b"g"):
+        await check(key, b"one of " + key)
+    for key in (b"g", b"b", b"f\x00"):
+        await check(key, large)
+        await check(key, b"two of " + key)
+    await put(client, "s", drops=((SHELF, b"g"), (SHELF, b"d")))
+    del before[b"g"], before[b"d"]
+    for key in (b"g", b"d", b"h"):
+        await check(key, b"three of " + key)
+    assert {row.key: row.value for row in await listed(client, "s")} == before
+    assert (await client.verify(data=True)).clean
+
+
+@case()
+async def items_behind_those_of_another_writer(store: Store) -> None:
+    """Where a shelf ended when a client wrote to it last says nothing after somebody else wrote."""
+    one, other = store.client(), store.client()
+    for writer, reader in ((one, other), (other, one)) * 2:
+        key = len(await keys(one, "s")).to_bytes(1)
+        await put(writer, "s", item(key, b"first"), novel=True)
+        outcome = await put(reader, "s", item(key, b"second"), novel=True)
+        assert [row.value for row in outcome.before.values()] == [b"first"]
+        await put(reader, "s", drops=((SHELF, key),))
+        assert (await put(writer, "s", item(key), novel=True)).before == {}
+    assert len(await keys(other, "s")) == 4
+    assert (await other.verify(data=True)).clean
+
+
+@case()
 async def items_by_the_thousand(store: Store) -> None:
     """However many there are, they are one commit."""
     client = store.client()
