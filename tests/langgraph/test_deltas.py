@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
@@ -12,8 +13,12 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.graph import START, StateGraph
 
 from lastgood import CheckpointNotFoundError
-from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.adapters.langgraph import LastgoodSaver, reading
 from tests.langgraph.test_saver import checkpoint, config, put
+
+
+class Channel(StrEnum):
+    D = "d"
 
 
 def joined(state: list[str], writes: Sequence[list[str]]) -> list[str]:
@@ -109,6 +114,12 @@ class TestHistory:
                 after, _ = put(saver, {**others, "also": name}, parent=parent)
                 last, _ = put(saver, {}, parent=after)
                 assert history(saver, last, name) == {name: ([], [7])}
+
+    def test_a_channel_whose_name_is_a_member_of_an_enum(self, saver: LastgoodSaver) -> None:
+        parent, _ = put(saver, {})
+        saver.put_writes(parent, [("other", 1), (Channel.D, [2]), ("d", [3])], "task")
+        last, _ = put(saver, {}, parent=parent)
+        assert history(saver, last, "d") == {"d": ([[2], [3]], "none")}
 
     def test_a_revision_counts_once(self, saver: LastgoodSaver) -> None:
         first, made = put(saver, {"a": 1})
@@ -231,6 +242,18 @@ class TestGraphs:
         saver.prune(["t"])
         assert other.get_state(config()).values == next(iter(after.values()))
         assert saver.client.blocking.verify(data=True).clean  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize("page", [1, 2, 5])
+    def test_a_stub_is_found_wherever_a_page_of_the_line_ends(
+        self, saver: LastgoodSaver, page: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reading, "TOGETHER", page)
+        app = graph(saver, frequency=100)
+        for number in range(4):
+            talk(app, 1, config(), run=f"run {number}", first=number)
+        before = app.get_state(config()).values
+        saver.delete_for_runs(["run 1"])
+        assert app.get_state(config()).values == before
 
     @pytest.mark.parametrize("order", ["210", "012", "201", "120"])
     def test_one_removal_after_another_takes_nothing(
