@@ -10,7 +10,10 @@ import psycopg
 import pytest
 
 from lastgood import BlockingClient, Client
+from lastgood.backends import postgres_exchange
+from lastgood.backends.postgres_connections import BoundConnection
 from lastgood.backends.postgres_cursors import numbered
+from lastgood.backends.postgres_exchange import Parcel
 from lastgood.driver import run_blocking
 from lastgood.item_rules import ChangeItems, ItemDraft
 
@@ -112,3 +115,48 @@ def test_rows_of_an_application_that_wants_dicts(postgres_url: str, schema: str)
 def test_placeholders_are_numbered() -> None:
     assert numbered("SELECT 1") == b"SELECT 1"
     assert numbered("a = %s AND b = ANY(%s)") == b"a = $1 AND b = ANY($2)"
+
+
+def _exchanged(connection: Any, *statements: tuple[bytes, tuple[object, ...]]) -> Any:
+    """The rows of statements as a client sends them."""
+    parcel = Parcel(connection.pgconn, connection.info)
+    return connection.wait(connection.repertoire.exchanged(parcel, statements, prepares=True))
+
+
+def test_a_statement_that_fails_while_it_is_prepared(postgres_url: str) -> None:
+    """What stands behind it was not carried out, and what stands before it was."""
+    half = (b"SELECT 1 / $1::bigint", (0,))
+    with BoundConnection.connect(postgres_url, autocommit=True) as connection:
+        for _ in range(4):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                _exchanged(connection, half)
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                _exchanged(connection, half, (b"SELECT 'behind'", ()))
+            connection.rollback()
+        assert _exchanged(connection, (half[0], (1,)), (b"SELECT 2", ())) == [[(1,)], [(2,)]]
+
+
+def test_one_statement_twice_in_a_round_trip(postgres_url: str) -> None:
+    twice = [(b"SELECT $1::bigint", (1,)), (b"SELECT $1::bigint", (2,))]
+    with BoundConnection.connect(postgres_url, autocommit=True) as connection:
+        for _ in range(3):
+            assert _exchanged(connection, *twice) == [[(1,)], [(2,)]]
+
+
+def test_values_of_another_type_are_another_statement(postgres_url: str) -> None:
+    with BoundConnection.connect(postgres_url, autocommit=True) as connection:
+        for value in (1, None, b"a", [1, 2], [b"a"], 1.5) * 3:
+            assert _exchanged(connection, (b"SELECT $1", (value,))) in ([[(value,)]], [[(None,)]])
+
+
+def test_a_session_forgets_what_it_learned_first(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_exchange, "MOST", 5)
+    with BoundConnection.connect(postgres_url, autocommit=True) as connection:
+        for number in (*range(20), *range(20)) * 2:
+            text = f"SELECT {number}".encode()
+            assert _exchanged(connection, (text, ())) == [[(number,)]]
+            assert _exchanged(connection, (text, ()), (b"SELECT 99", ())) == [[(number,)], [(99,)]]
+        found = connection.execute("SELECT count(*) FROM pg_prepared_statements", prepare=False)
+        assert found.fetchone() == (5,)

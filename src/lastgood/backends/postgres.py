@@ -28,13 +28,14 @@ from lastgood.backends import (
     postgres_surveys,
 )
 from lastgood.backends.postgres_connections import PATIENT_SECONDS
+from lastgood.backends.postgres_exchange import Rows
 from lastgood.backends.postgres_given import pools_for
 from lastgood.backends.postgres_news import WATCHED_SECONDS, Listener, ThreadNews, token
 from lastgood.backends.postgres_queries import Questions
 from lastgood.backends.postgres_rights import Lack, lacking
 from lastgood.backends.postgres_setup import Standing
 from lastgood.backends.postgres_statement import CLOCK
-from lastgood.backends.postgres_wire import Rows, Sql, send, session
+from lastgood.backends.postgres_wire import Sql, send, session
 from lastgood.backends.queries import Answers, Query
 from lastgood.backends.remote import Outcome, RemoteBackend, Tries, check_wanted
 from lastgood.backends.remote_changes import Change, Kind

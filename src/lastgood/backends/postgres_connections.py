@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import select
 import time
-from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
+from functools import cached_property
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection, OperationalError
 from psycopg.errors import QueryCanceled
+
+from lastgood.backends.postgres_exchange import Repertoire
 
 T = TypeVar("T")
 Signals = Generator[Any, Any, T]
@@ -24,13 +26,6 @@ SILENCE_SECONDS = 20.0
 """How long a server may say nothing while it is asked or told something."""
 PATIENT_SECONDS = 3600.0
 """The same where much is read or removed at once: checking a store, deleting a thread."""
-
-
-OFTEN = 1
-"""A statement that was sent so many times on a connection is prepared there: to read and plan one
-takes the server several times as long as to carry it out."""
-MANY = 1000
-"""So many statements are told apart."""
 
 
 def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConnection) -> Any:
@@ -54,38 +49,32 @@ def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConn
         return stop.value
 
 
-class Counting:
-    """Counts how often a statement was sent on a connection."""
-
-    _times: Counter[tuple[str, tuple[type, ...]]] | None = None
-    tuned = False
-    """Whether the session was told how to plan what is prepared."""
-
-    def times(self, text: str, values: Sequence[object]) -> int:
-        """How often it was, with values of these types, before this time."""
-        if self._times is None or len(self._times) > MANY:
-            self._times = Counter()
-        key = text, tuple(map(type, values))
-        self._times[key] += 1
-        return self._times[key] - 1
-
-
-class BoundConnection(Counting, Connection[Any]):
+class BoundConnection(Connection[Any]):
     """A blocking connection."""
 
     silence = SILENCE_SECONDS
 
-    def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().wait(_listening(gen, self), *args, **kwargs)
+    @cached_property
+    def repertoire(self) -> Repertoire:
+        return Repertoire()
+
+    def wait(self, gen: Signals[T], *args: Any, **kwargs: Any) -> T:
+        found: T = super().wait(_listening(gen, self), *args, **kwargs)
+        return found
 
 
-class BoundAsyncConnection(Counting, AsyncConnection[Any]):
+class BoundAsyncConnection(AsyncConnection[Any]):
     """An async connection."""
 
     silence = SILENCE_SECONDS
 
-    async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
-        return await super().wait(_listening(gen, self), *args, **kwargs)
+    @cached_property
+    def repertoire(self) -> Repertoire:
+        return Repertoire()
+
+    async def wait(self, gen: Signals[T], *args: Any, **kwargs: Any) -> T:
+        found: T = await super().wait(_listening(gen, self), *args, **kwargs)
+        return found
 
 
 def is_dead(connection: Connection[Any] | AsyncConnection[Any]) -> bool:

@@ -146,12 +146,15 @@ class OwnPools(Pools):
     def blocking(self) -> Iterator[Connection[Any]]:
         pool = self._opened()
         with self._guests.one():
-            while True:
-                with pool.connection() as connection:
-                    if not is_dead(connection):
-                        yield connection
-                        return
-                    connection.close()
+            connection = _living(pool)
+            try:
+                yield connection
+            except BaseException:
+                with suppress(psycopg.Error):
+                    connection.rollback()
+                raise
+            finally:
+                pool.putconn(connection)
 
     def _opened(self) -> ConnectionPool[BoundConnection]:
         with self._lock:
@@ -178,12 +181,15 @@ class OwnPools(Pools):
     async def native(self) -> AsyncIterator[AsyncConnection[Any]]:
         pool = await self._native_opened()
         with self._guests.one():
-            while True:
-                async with pool.connection() as connection:
-                    if not is_dead(connection):
-                        yield connection
-                        return
-                    await connection.close()
+            connection = await _native_living(pool)
+            try:
+                yield connection
+            except BaseException:
+                with suppress(psycopg.Error):
+                    await connection.rollback()
+                raise
+            finally:
+                await pool.putconn(connection)
 
     async def _native_opened(self) -> AsyncConnectionPool[BoundAsyncConnection]:
         if not self._reached:
@@ -199,7 +205,8 @@ class OwnPools(Pools):
             )
             found = self._pools[loop] = _NativePool(pool, self._until_the_end(pool))
             await anext(found.end)
-        await found.pool.open()
+        if found.pool.closed:
+            await found.pool.open()
         return found.pool
 
     async def _until_the_end(
@@ -232,3 +239,20 @@ class OwnPools(Pools):
     def abandon(self) -> None:
         _ABANDONED.extend([self._pool, *self._pools.values()])
         self._begin()
+
+
+def _living(pool: ConnectionPool[BoundConnection]) -> BoundConnection:
+    """A connection that was not ended while it lay idle. Without the pool's own frame around it,
+    which commits at the end: each statement has done so, and that takes a while.
+    """
+    while is_dead(connection := pool.getconn()):
+        connection.close()
+        pool.putconn(connection)
+    return connection
+
+
+async def _native_living(pool: AsyncConnectionPool[BoundAsyncConnection]) -> BoundAsyncConnection:
+    while is_dead(connection := await pool.getconn()):
+        await connection.close()
+        await pool.putconn(connection)
+    return connection

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lastgood.backend import Footprint, Section, Sheet, Shelf
+from lastgood.backends.postgres_exchange import Rows
 from lastgood.backends.postgres_schema import COLUMNS
-from lastgood.backends.postgres_wire import Rows, Sql
+from lastgood.backends.postgres_wire import Sql
 from lastgood.backends.remote_rows import columns, to_bytes
 from lastgood.backends.surveys import gathered, of_tenant, orphans
 from lastgood.reports import Problem

@@ -2,15 +2,16 @@
 
 One body of SQL serves both colours; only here and in the pools do they differ. Several statements
 are sent at once, as one read-only transaction of one moment. No session state: a pooler in
-transaction mode may stand between. Statements are prepared where none does, which saves the server
-most of its work on a small one; should a session turn out not to know them, that ends.
+transaction mode may stand between. Statements are prepared on connections of ours where none does,
+which saves the server most of its work on a small one (`postgres_exchange`); should a session turn
+out not to know them, that ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, errors
@@ -18,13 +19,13 @@ from psycopg.pq import ExecStatus
 from psycopg_pool import PoolTimeout
 
 from lastgood.backends.postgres_connections import (
-    OFTEN,
     SILENCE_SECONDS,
     BoundAsyncConnection,
     BoundConnection,
-    Counting,
+    Signals,
 )
 from lastgood.backends.postgres_cursors import OwnAsyncCursor, OwnCursor, spelled
+from lastgood.backends.postgres_exchange import Parcel, Rows
 from lastgood.backends.postgres_given import in_transaction
 from lastgood.backends.postgres_pools import FirstContactError, Pools
 from lastgood.backends.postgres_schema import FORMAT
@@ -38,14 +39,9 @@ from lastgood.errors import (
 )
 
 Sql = tuple[Any, Sequence[object]]
-Rows = list[tuple[Any, ...]]
 _BEGIN: Sql = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 _COMMIT: Sql = ("COMMIT", ())
-_TUNE: Sql = ("SET plan_cache_mode = force_generic_plan", ())
-"""All that we prepare is looked up by keys: no plan depends on the values. Left to itself, a server
-makes five plans of each statement before it trusts one."""
 _PLAIN: dict[str, Any] = {"prepare": False, "binary": True}
-_PREPARED: dict[str, Any] = {"prepare": True, "binary": True}
 _UNKNOWN = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 """What a session says that is not the one in which a statement was prepared."""
 
@@ -58,49 +54,46 @@ async def send(
     Raises TransientStorageError if the server says nothing for so many seconds, and
     BackendConnectionError for one that writes on a connection that only reads.
     """
-    with translated(pools.label), _noticing(pools):
+    with translated(pools):
         if is_blocking():
             with pools.blocking() as connection:
-                _allow(connection, silence)
-                _expect_writable(connection, pools.label, writes=writes)
-                with _joining(connection, pools.label):
-                    return _send(connection, _parcel(pools, connection, statements))
+                if isinstance(connection, BoundConnection):
+                    return connection.wait(_exchanged(pools, connection, statements, silence))
+                with _given(connection, pools.label, writes=writes):
+                    return _send(connection, statements)
         async with pools.native() as other:
-            _allow(other, silence)
-            _expect_writable(other, pools.label, writes=writes)
-            with _joining(other, pools.label):
-                return await _send_native(other, _parcel(pools, other, statements))
+            if isinstance(other, BoundAsyncConnection):
+                return await other.wait(_exchanged(pools, other, statements, silence))
+            with _given(other, pools.label, writes=writes):
+                return await _send_native(other, statements)
+
+
+def _exchanged(
+    pools: Pools,
+    connection: BoundConnection | BoundAsyncConnection,
+    statements: Sequence[Sql],
+    silence: float | None,
+) -> Signals[list[Rows]]:
+    """On a connection of ours."""
+    connection.silence = SILENCE_SECONDS if silence is None else silence
+    spelt = [(spelled(text, connection), values) for text, values in statements]
+    parcel = Parcel(connection.pgconn, connection.info)
+    return connection.repertoire.exchanged(parcel, spelt, prepares=pools.prepares)
 
 
 @contextmanager
-def _noticing(pools: Pools) -> Iterator[None]:
-    """A pooler that was not recognised: nothing is prepared from now on, and nothing was done."""
-    try:
-        yield
-    except _UNKNOWN as error:
-        pools.prepares = False
-        raise TransientStorageError(f"{pools.label}: sessions are pooled; try again.") from error
-
-
-def _allow(connection: Connection[Any] | AsyncConnection[Any], silence: float | None) -> None:
-    """Connections of the application have the application's own limits."""
-    if isinstance(connection, BoundConnection | BoundAsyncConnection):
-        connection.silence = SILENCE_SECONDS if silence is None else silence
-
-
-def _expect_writable(
+def _given(
     connection: Connection[Any] | AsyncConnection[Any], label: str, *, writes: bool
-) -> None:
-    """The driver tells the server at the beginning of a transaction, and we mostly begin none."""
+) -> Iterator[None]:
+    """On a connection of the application, which has the application's own limits.
+
+    The driver tells the server at the beginning of a transaction that it only reads, and we mostly
+    begin none. In one of the application, what has to begin anew only the application can.
+    """
     if writes and connection.read_only:
         raise BackendConnectionError(
             f"{label}: the connection that this client was given is read_only.", hint=_READS
         )
-
-
-@contextmanager
-def _joining(connection: Connection[Any] | AsyncConnection[Any], label: str) -> Iterator[None]:
-    """In a transaction of the application, what has to begin anew only the application can."""
     joins = in_transaction(connection)
     try:
         yield
@@ -110,70 +103,40 @@ def _joining(connection: Connection[Any] | AsyncConnection[Any], label: str) -> 
         raise StorageError(f"{label}: {_first_line(error)}", hint=_BEGIN_ANEW) from error
 
 
-class Parcel(NamedTuple):
-    """Statements as they are sent."""
-
-    steps: list[tuple[bytes, Sequence[object], dict[str, Any]]]
-    own: slice
-    """Those among them that were asked for."""
-    piped: bool
-    """Whether they go together: several, or one that has to be prepared first."""
-
-    def taken(self, found: list[Rows]) -> list[Rows]:
-        """What those brought that were asked for."""
-        return found[self.own]
+def _framed(statements: Sequence[Sql]) -> Sequence[Sql]:
+    return statements if len(statements) == 1 else [_BEGIN, *statements, _COMMIT]
 
 
-def _parcel(
-    pools: Pools, connection: Connection[Any] | AsyncConnection[Any], statements: Sequence[Sql]
-) -> Parcel:
-    """What has come several times on a connection of ours is prepared."""
-    joins = in_transaction(connection)
-    alone = joins or len(statements) == 1
-    framed = statements if alone else [_BEGIN, *statements, _COMMIT]
-    own = slice(0 if alone else 1, len(statements) + (0 if alone else 1))
-    if joins or not pools.prepares or not isinstance(connection, Counting):
-        steps = [(spelled(text, connection), values, _PLAIN) for text, values in framed]
-        return Parcel(steps, own, len(steps) > 1)
-    steps, first = [], False
-    for text, values in framed:
-        times = connection.times(text, values)
-        first = first or times == OFTEN
-        how = _PLAIN if times < OFTEN else _PREPARED
-        steps.append((spelled(text, connection), values, how))
-    if first and not connection.tuned:
-        connection.tuned = True
-        steps.insert(0, (spelled(_TUNE[0], connection), _TUNE[1], _PLAIN))
-        own = slice(own.start + 1, own.stop + 1)
-    return Parcel(steps, own, first or len(steps) > 1)
+def _own(statements: Sequence[Sql], found: list[Rows]) -> list[Rows]:
+    """What those brought that were asked for."""
+    return found if len(statements) == 1 else found[1:-1]
 
 
-def _send(connection: Connection[Any], parcel: Parcel) -> list[Rows]:
-    def execute(text: bytes, values: Sequence[object], how: dict[str, Any]) -> Cursor[Any]:
-        return OwnCursor(connection).execute(text, values, **how)
+def _send(connection: Connection[Any], statements: Sequence[Sql]) -> list[Rows]:
+    def execute(text: str, values: Sequence[object]) -> Cursor[Any]:
+        return OwnCursor(connection).execute(spelled(text, connection), values, **_PLAIN)
 
     if in_transaction(connection):
         with connection.transaction(), connection.pipeline():
-            cursors = [execute(*step) for step in parcel.steps]
+            cursors = [execute(*each) for each in statements]
         return [_rows(cursor) for cursor in cursors]
-    with connection.pipeline() if parcel.piped else nullcontext():
-        cursors = [execute(*step) for step in parcel.steps]
-    return parcel.taken([_rows(cursor) for cursor in cursors])
+    with connection.pipeline() if len(statements) > 1 else nullcontext():
+        cursors = [execute(*each) for each in _framed(statements)]
+    return _own(statements, [_rows(cursor) for cursor in cursors])
 
 
-async def _send_native(connection: AsyncConnection[Any], parcel: Parcel) -> list[Rows]:
-    async def execute(
-        text: bytes, values: Sequence[object], how: dict[str, Any]
-    ) -> AsyncCursor[Any]:
-        return await OwnAsyncCursor(connection).execute(text, values, **how)
+async def _send_native(connection: AsyncConnection[Any], statements: Sequence[Sql]) -> list[Rows]:
+    async def execute(text: str, values: Sequence[object]) -> AsyncCursor[Any]:
+        made = spelled(text, connection)
+        return await OwnAsyncCursor(connection).execute(made, values, **_PLAIN)
 
     if in_transaction(connection):
         async with connection.transaction(), connection.pipeline():
-            cursors = [await execute(*step) for step in parcel.steps]
+            cursors = [await execute(*each) for each in statements]
         return [await _arows(cursor) for cursor in cursors]
-    async with connection.pipeline() if parcel.piped else nullcontext():
-        cursors = [await execute(*step) for step in parcel.steps]
-    return parcel.taken([await _arows(cursor) for cursor in cursors])
+    async with connection.pipeline() if len(statements) > 1 else nullcontext():
+        cursors = [await execute(*each) for each in _framed(statements)]
+    return _own(statements, [await _arows(cursor) for cursor in cursors])
 
 
 def _rows(cursor: Cursor[Any]) -> Rows:
@@ -222,7 +185,7 @@ class Session:
 @asynccontextmanager
 async def session(pools: Pools) -> AsyncIterator[Session]:
     """A connection in the colour of the caller."""
-    with translated(pools.label):
+    with translated(pools):
         if is_blocking():
             with pools.blocking() as connection:
                 yield Session(connection)
@@ -232,10 +195,14 @@ async def session(pools: Pools) -> AsyncIterator[Session]:
 
 
 @contextmanager
-def translated(label: str) -> Iterator[None]:
+def translated(pools: Pools) -> Iterator[None]:
     """Raise what PostgreSQL and its driver raise as our own errors."""
+    label = pools.label
     try:
         yield
+    except _UNKNOWN as error:  # a pooler that was not recognised, and nothing was done
+        pools.prepares = False
+        raise TransientStorageError(f"{label}: sessions are pooled; try again.") from error
     except FirstContactError as error:
         raise _never_reached(error.__cause__, label) from error.__cause__
     except PoolTimeout as error:
