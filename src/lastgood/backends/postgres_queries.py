@@ -63,6 +63,7 @@ class Questions:
     def __init__(self, schema: str) -> None:
         self._at = schema
         self._key = f"(SELECT thread FROM {schema}.thread WHERE tenant = %s AND name = %s)"
+        self._line_text = _line(schema)
 
     def statement(self, query: Query, shift: int) -> Statement:
         """The statement for a query; `shift` is added to the server's clock."""
@@ -143,25 +144,8 @@ class Questions:
         return Statement(text, [*_place(place), *values], parse)
 
     def _line(self, query: AskLine) -> Statement:
-        text = (
-            f"SELECT t.version, {every('t', ThreadRow)}, {every('l', LaneRow)},"
-            f" {every('b', BranchRow)}, {every('c', CheckpointRow)} FROM {self._at}.thread t"
-            f" LEFT JOIN {self._at}.lane l ON l.thread = t.thread AND l.agent = %s"
-            f" LEFT JOIN {self._at}.branch b ON b.thread = l.thread AND b.lane = l.number"
-            ' AND b.name = coalesce(%s, l."current")'
-            f" LEFT JOIN {self._at}.checkpoint c ON c.tenant = t.tenant AND c.id = b.head"
-            " AND c.thread = b.thread WHERE t.tenant = %s AND t.name = %s"
-        )
-
-        def parse(rows: list[Any]) -> LineRows:
-            if not rows:
-                return LineRows()
-            return LineRows(
-                rows[0][0], *cut(rows[0][1:], ThreadRow, LaneRow, BranchRow, CheckpointRow)
-            )
-
         names = (_optional(query.agent), _optional(query.branch))
-        return Statement(text, [*names, *_place(query.place)], parse)
+        return Statement(self._line_text, [*names, *_place(query.place)], _read_line)
 
     def _heads(self, place: ThreadName) -> Statement:
         text = (
@@ -248,6 +232,32 @@ class Questions:
         )
         values = [to_bytes(place.tenant), id, *_place(place), limit]
         return Statement(text, values, lambda rows: [columns(CheckpointRow, row) for row in rows])
+
+
+def _line(schema: str) -> str:
+    """A thread, a lane, a branch and its head.
+
+    Each is looked up by itself: a join would be planned for whatever lane, and reads all lanes of a
+    store that has some hundreds.
+    """
+    return (
+        f"SELECT t.version, {every('t', ThreadRow)}, {every('l', LaneRow)},"
+        f" {every('b', BranchRow)}, {every('c', CheckpointRow)} FROM {schema}.thread t"
+        f" LEFT JOIN LATERAL (SELECT * FROM {schema}.lane l"
+        " WHERE l.thread = t.thread AND l.agent = %s LIMIT 1) l ON true"
+        f" LEFT JOIN LATERAL (SELECT * FROM {schema}.branch b WHERE b.thread = l.thread"
+        ' AND b.lane = l.number AND b.name = coalesce(%s, l."current") LIMIT 1) b ON true'
+        f" LEFT JOIN LATERAL (SELECT * FROM {schema}.checkpoint c WHERE c.tenant = t.tenant"
+        " AND c.id = b.head AND c.thread = b.thread LIMIT 1) c ON true"
+        " WHERE t.tenant = %s AND t.name = %s"
+    )
+
+
+def _read_line(rows: list[Any]) -> LineRows:
+    if not rows:
+        return LineRows()
+    version, *found = rows[0]
+    return LineRows(version, *cut(found, ThreadRow, LaneRow, BranchRow, CheckpointRow))
 
 
 def parts(schema: str, ranges: Sequence[Extents]) -> tuple[str, list[object]]:
