@@ -254,7 +254,7 @@ def read_writes(codec: Codec, *checkpoints: Sequence[ItemRow]) -> list[Write]:
 
 
 def _read_each(codec: Codec, rows: Sequence[ItemRow]) -> list[Write]:
-    """In one call: that takes half of the time of one for each."""
+    """In one call: there are many, and most are small."""
     if not rows:
         return []
     found = cast(
