@@ -9,10 +9,14 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from benchmarks.figures import Outcome
 from benchmarks.report import RESULTS, LeftOut, Measurement, Run, show, write
 from benchmarks.workloads import WORKLOADS
+
+PATIENCE = 240
+"""Seconds for one measurement; the longest takes a tenth of that."""
 
 
 def main() -> None:
@@ -74,7 +78,7 @@ def _measure(run: Run, workload: str, store: str, repetition: int) -> None:
     with tempfile.TemporaryDirectory(dir=RESULTS) as directory:
         arguments = ["--scale", str(run.scale), "--measure", workload, store, directory]
         command = [sys.executable, "-m", "benchmarks", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = _completed(command)
     if not done.returncode:
         outcome = Outcome(**json.loads(done.stdout))
         run.measured.append(Measurement(workload, store, repetition, outcome))
@@ -84,6 +88,15 @@ def _measure(run: Run, workload: str, store: str, repetition: int) -> None:
         sys.exit(f"{workload} on {store} failed")
     reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     run.left_out.append(LeftOut(workload, store, reason))
+
+
+def _completed(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    """A process that came to its end; one that does not is ended, and has failed."""
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": PATIENCE}
+    try:
+        return subprocess.run(command, check=False, **how)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"no end after {PATIENCE} seconds")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import __main__ as main
 from benchmarks import bulk, charts, page, readme
 from benchmarks.figures import Outcome, durable, require_equal
 from benchmarks.gates import Gate, Limit, Share, Times, Within, judge
@@ -176,6 +177,24 @@ def test_a_workload_runs_and_compares_what_it_restores(
     shown = set(WORKLOADS[workload].columns)
     assert shown <= set(outcome.figures)
     assert ("NORMAL" in outcome.durability) == store.endswith("relaxed")
+
+
+@pytest.mark.parametrize("way", ["sqlite3", "sqlite3.dbapi2"])
+def test_connections_are_seen_whichever_way_a_store_opens_them(way: str, tmp_path: Path) -> None:
+    """SQLAlchemy takes the driver from the second: unseen, its stores cannot be asked."""
+    code = (
+        "import sys, importlib; from benchmarks.stores.spy import spy; seen = spy();"
+        "kept = importlib.import_module(sys.argv[1]).connect(sys.argv[2]); print(seen.pragmas())"
+    )
+    command = [sys.executable, "-c", code, way, str(tmp_path / "x.db")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "{('delete', 2)}"
+
+
+def test_a_measurement_that_does_not_end_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "PATIENCE", 0.5)
+    done = main._completed([sys.executable, "-c", "import time; time.sleep(60)"])
+    assert (done.returncode, done.stderr) == (1, "no end after 0.5 seconds")
 
 
 def test_a_store_made_in_bulk_reads_like_a_real_one(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ class Spy:
     def __init__(self) -> None:
         self._connections: list[sqlite3.Connection] = []
         self._connect = sqlite3.connect
-        sqlite3.connect = self._noted  # type: ignore[assignment]
+        for module in (sqlite3, sqlite3.dbapi2):  # SQLAlchemy takes it from the second
+            module.connect = self._noted  # type: ignore[attr-defined]
 
     def _noted(self, *arguments: Any, **options: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = self._connect(*arguments, **options)
