@@ -60,6 +60,18 @@ def client(path: Path) -> Iterator[BlockingClient]:
     opened.close()
 
 
+def traced(path: Path) -> tuple[BlockingClient, list[str]]:
+    """A client, and the statements that it has sent so far."""
+    asked: list[str] = []
+
+    def connect(name: str) -> sqlite3.Connection:
+        connection = plain_connect(name)
+        connection.set_trace_callback(asked.append)
+        return connection
+
+    return BlockingClient.on(SqliteBackend(path, connect=connect)), asked
+
+
 def change(path: Path, statement: str, *values: object) -> None:
     with sqlite3.connect(path) as connection:
         assert connection.execute(statement, values).rowcount == 1
@@ -336,14 +348,7 @@ class TestALineThatWasSeen:
         opened.close()
 
     def test_is_read_with_one_question(self, path: Path) -> None:
-        asked: list[str] = []
-
-        def connect(name: str) -> sqlite3.Connection:
-            connection = plain_connect(name)
-            connection.set_trace_callback(asked.append)
-            return connection
-
-        client = BlockingClient.on(SqliteBackend(path, connect=connect))
+        client, asked = traced(path)
         client.save("a", session_id="t", execution_state={"n": 0})
         before = heads(client)
         asked.clear()
@@ -441,14 +446,7 @@ class TestACheckpointThatWasSeen:
         opened.close()
 
     def test_is_read_with_one_question(self, path: Path, saved: str) -> None:
-        asked: list[str] = []
-
-        def connect(name: str) -> sqlite3.Connection:
-            connection = plain_connect(name)
-            connection.set_trace_callback(asked.append)
-            return connection
-
-        client = BlockingClient.on(SqliteBackend(path, connect=connect))
+        client, asked = traced(path)
         before = client.restore(saved)
         asked.clear()
         assert client.restore(saved) == before
