@@ -9,6 +9,9 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -171,6 +174,17 @@ def wrapped(function: Any) -> Any:
     return call
 
 
+@contextmanager
+def eager_switching() -> Iterator[None]:
+    """Threads take turns as often as the interpreter can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+
+
 class TestDecorating:
     @pytest.mark.parametrize("every", [0, -1, 1.5, True, None])
     def test_every_is_a_number_of_calls(self, every: Any) -> None:
@@ -302,6 +316,23 @@ class TestDecorating:
         for thread in threads:
             thread.join()
         assert len(manager.history("k")) == 20
+
+    def test_threads_that_are_the_first_at_once_lose_no_call(self) -> None:
+        manager, at_once = CheckpointManager(), threading.Barrier(4)
+        keys = [f"k{number}" for number in range(300)]
+
+        @checkpoint(manager, key=lambda _agent, key: key, every=4)
+        def step(_agent: Agent, _key: str) -> None:
+            at_once.wait()
+
+        def call() -> None:
+            for key in keys:
+                step(Agent(), key)
+
+        with eager_switching(), ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(call) for _ in range(4)]:
+                done.result()
+        assert manager.list_keys() == sorted(keys)
 
 
 PROGRAM = """

@@ -7,7 +7,6 @@ function's result, awaited or not, and its exceptions reach the caller unchanged
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from itertools import count
@@ -75,8 +74,7 @@ class _Plan:
         self.key = key
         self.every = every
         self.caught: tuple[type[BaseException], ...] = (BaseException,) if on_exception else ()
-        # `next` of a counter is one step of the interpreter: threads do not lose a call.
-        self.calls: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
+        self.calls: dict[str, Iterator[int]] = {}
 
     def function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -125,7 +123,10 @@ class _Plan:
             error.add_note(f"@checkpoint could not save it under {key!r}: {told}")
 
     def _is_due(self, key: str) -> bool:
-        return self.every == 1 or next(self.calls[key]) % self.every == 0
+        if self.every == 1:
+            return True
+        # Each of the two calls is one step of the interpreter: threads lose no count.
+        return next(self.calls.setdefault(key, count(1))) % self.every == 0
 
     def _meant(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
