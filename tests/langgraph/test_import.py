@@ -27,8 +27,8 @@ from lastgood.adapters.langgraph.migrating import bring_over
 from lastgood.adapters.langgraph.sources import SqliteSource
 from lastgood.adapters.langgraph.stock import StockSerde
 from lastgood.cli import main
-from lastgood.errors import SerializationError
-from tests.langgraph.states import Order
+from lastgood.errors import SerializationError, StorageError
+from tests.langgraph.states import Order, Other
 from tests.langgraph.test_deltas import graph as with_deltas
 from tests.langgraph.test_deltas import talk
 
@@ -74,9 +74,9 @@ def stock(tmp_path: Path) -> Path:
     return path
 
 
-def contents(saver: Any) -> list[Any]:
+def contents(saver: Any, place: Any = None) -> list[Any]:
     found = []
-    for each in saver.list(None):
+    for each in saver.list(place):
         configurable = each.config["configurable"]
         place = tuple(configurable[key] for key in ("thread_id", "checkpoint_ns", "checkpoint_id"))
         parent = each.parent_config and each.parent_config["configurable"]["checkpoint_id"]
@@ -248,6 +248,59 @@ def test_a_class_that_is_not_allowed_is_named(tmp_path: Path, capsys: Any) -> No
     assert app.get_state(config("t")).values == {"basket": {"orders": [1, Order("x")]}}
 
 
+class TestThreadsThatCannotBeBrought:
+    """They are told of, all at once, and the others come over."""
+
+    @pytest.fixture
+    def mixed(self, stock: Path) -> Path:
+        """A class that nobody knows in "n", a blob that is none in "one"; a name that is long."""
+        made = StateGraph(dict)
+        made.add_node("a", lambda _: {"order": Order("x"), "others": [Other("y")]})
+        made.add_edge(START, "a")
+        with SqliteSaver.from_conn_string(str(stock)) as saver:
+            made.compile(checkpointer=saver).invoke({}, config("n"))
+            graph().compile(checkpointer=saver).invoke({"messages": []}, config("a" * 300))
+        with closing(sqlite3.connect(stock)) as file, file:
+            newest = "(SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = 'one')"
+            damaged = f"UPDATE checkpoints SET checkpoint = x'c1' WHERE checkpoint_id = {newest}"
+            file.execute(damaged)
+        return stock
+
+    def test_do_not_stop_the_others(self, mixed: Path, tmp_path: Path, capsys: Any) -> None:
+        target = tmp_path / "ours.db"
+        words = ["import", "langgraph-sqlite", str(mixed), "--store", str(target)]
+        assert main([*words, "--dry-run"]) == 4
+        dry = capsys.readouterr().err
+        assert not target.exists()
+        assert main(words) == 4
+        out, told = capsys.readouterr()
+        assert told == dry
+        assert "of 1 thread." in out
+        assert "3 threads could not be brought over" in told
+        assert "longer than 255 bytes" in told
+        assert "cannot be decoded" in told
+        name = Order.__module__
+        assert f"--allow {name}:Order --allow {name}:Other" in told
+        with SqliteSaver.from_conn_string(str(mixed)) as theirs:
+            expected = contents(theirs, config("two"))
+        assert contents(LastgoodSaver.from_sqlite(str(target)), config("two")) == expected
+        assert main([*words, "--json", "--allow", f"{name}:Order", "--allow", f"{name}:Other"]) == 4
+        found = json.loads(capsys.readouterr().out)
+        assert [each["thread"] for each in found["refused"]] == ["a" * 300, "one"]
+
+    def test_many_are_counted(self, stock: Path, capsys: Any) -> None:
+        with closing(sqlite3.connect(stock)) as file, file:
+            file.execute("UPDATE checkpoints SET thread_id = printf('%300s', rowid)")
+        assert main(["import", "langgraph-sqlite", str(stock), "--store", "o.db", "--dry-run"]) == 4
+        told = capsys.readouterr().err
+        assert told.count("longer than 255 bytes") == 10
+        assert "more; --json lists all of them" in told
+
+    def test_a_store_that_fails_ends_the_import(self, stock: Path, tmp_path: Path) -> None:
+        with pytest.raises(StorageError), BlockingClient.sqlite(tmp_path) as client:
+            imported(client, stock)
+
+
 def test_an_allowed_class_must_be_there(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +430,19 @@ class TestCheckpnt:
 
         asyncio.run(fill())
         return path
+
+    def test_a_thread_ends_before_what_cannot_be_read(
+        self, theirs: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        target = str(tmp_path / "ours.db")
+        with closing(sqlite3.connect(theirs)) as file, file:
+            file.execute("UPDATE checkpoints SET payload = x'c1' WHERE step_index = 2")
+        assert main(["import", "checkpnt", str(theirs), "--store", target, "--json"]) == 4
+        found = json.loads(capsys.readouterr().out)
+        assert (found["checkpoints"], found["threads"]) == (2, 0)
+        assert [each["thread"] for each in found["refused"]] == ["run-1"]
+        with BlockingClient.sqlite(target) as client:
+            assert [each.state["n"][0] for each in client.timeline("agent", "run-1")] == [1, 0]
 
     def test_comes_over(self, theirs: Path, tmp_path: Path, capsys: Any) -> None:
         target = str(tmp_path / "ours.db")

@@ -7,7 +7,6 @@ its lane: there every save without a parent is a root, and only the time tells w
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,29 +24,46 @@ from lastgood.errors import (
     BackendConnectionError,
     CheckpointIntegrityError,
     CheckpointNotFoundError,
+    LastgoodError,
 )
 from lastgood.model import HEAD
 from lastgood.rules import Save
 
-_ROWS = "SELECT payload, expires_at_ms FROM checkpoints ORDER BY created_at_ms, rowid"
+_ROWS = "SELECT session_id, payload, expires_at_ms FROM checkpoints ORDER BY created_at_ms, rowid"
 _COUNT = "SELECT count(*), count(DISTINCT session_id) FROM checkpoints"
 
 
 def bring_over(client: BlockingClient, path: Path, progress: Progress = quietly) -> Count:
-    """Copy every checkpoint that is not over its time; done twice it changes nothing."""
-    core = client.aio._core
+    """Copy every checkpoint that is not over its time; done twice it changes nothing.
+
+    A thread ends before a checkpoint that cannot be copied, which does not stop the others.
+    """
     with closing(_opened(path)) as source:
         total, threads = source.execute(_COUNT).fetchone()
-        count = Count(threads=threads, of=total)
-        for made in _checkpoints(source):
-            if made is None or _is_there(client, made):
-                count = count._replace(skipped=count.skipped + 1)
-            else:
-                intent = core.put_intent(made)
-                _save(client, intent._replace(parent=HEAD) if made.parent_id is None else intent)
-                count = count._replace(checkpoints=count.checkpoints + 1)
+        count, refused = Count(of=total), set[str]()
+        for thread, payload, expires_at in source.execute(_ROWS):
+            if thread in refused:
+                continue
+            try:
+                count = count.plus(_brought(client, payload, expires_at))
+            except (LastgoodError, ValueError) as error:
+                refused.add(thread)
+                count = count.without(thread, error)
             progress(count)
-    return count
+    return count._replace(threads=threads - len(refused))
+
+
+def _brought(client: BlockingClient, payload: bytes, expires_at: int | None) -> Count:
+    """Copy one checkpoint, unless it is there or over its time."""
+    left = None if expires_at is None else expires_at / 1000 - datetime.now(UTC).timestamp()
+    if left is not None and left <= 0:
+        return Count(skipped=1)
+    made = _checkpoint(payload, left)
+    if _is_there(client, made):
+        return Count(skipped=1)
+    intent = client.aio._core.put_intent(made)
+    _save(client, intent._replace(parent=HEAD) if made.parent_id is None else intent)
+    return Count(checkpoints=1)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -76,14 +92,6 @@ def _save(client: BlockingClient, intent: Save) -> None:
         run_blocking(operations.save(core, intent))
     except CheckpointNotFoundError:  # the parent was removed there
         run_blocking(operations.save(core, intent._replace(parent=HEAD)))
-
-
-def _checkpoints(source: sqlite3.Connection) -> Iterator[Checkpoint | None]:
-    """Each checkpoint, or None for one that is over its time."""
-    now = datetime.now(UTC).timestamp()
-    for payload, expires_at in source.execute(_ROWS):
-        left = None if expires_at is None else expires_at / 1000 - now
-        yield None if left is not None and left <= 0 else _checkpoint(payload, left)
 
 
 def _checkpoint(payload: bytes, left: float | None) -> Checkpoint:

@@ -1,6 +1,7 @@
 """What bringing over other libraries' data has in common: where it comes from, how far it is.
 
-Pure values. A source is read thread by thread, oldest checkpoint first.
+A source is read thread by thread, oldest checkpoint first. What is wrong with one thread, a name
+that is too long or a value that cannot be read, does not keep the others from being brought over.
 """
 
 from __future__ import annotations
@@ -8,7 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from lastgood.errors import LastgoodError, StorageError
+
 Progress = Callable[["Count"], None]
+
+
+class Refused(NamedTuple):
+    """A thread that was not brought over, or not beyond some checkpoint, and why."""
+
+    thread: str
+    error: str
+    hint: str
+
+    @classmethod
+    def of(cls, thread: str, error: LastgoodError | ValueError) -> Refused:
+        """What is wrong with a thread; raises the error if that is the store."""
+        if isinstance(error, StorageError):
+            raise error
+        if isinstance(error, LastgoodError):
+            return cls(thread, error.message, error.hint)
+        return cls(thread, str(error), "")
 
 
 class Count(NamedTuple):
@@ -24,6 +44,20 @@ class Count(NamedTuple):
     """Writes of those that are others here, and were left as they are."""
     of: int = 0
     """How many checkpoints there are to be read."""
+    refused: tuple[Refused, ...] = ()
+
+    def plus(self, step: Count) -> Count:
+        """What it comes to with one step more."""
+        return self._replace(
+            checkpoints=self.checkpoints + step.checkpoints,
+            skipped=self.skipped + step.skipped,
+            writes=self.writes + step.writes,
+            differing=self.differing + step.differing,
+        )
+
+    def without(self, thread: str, error: LastgoodError | ValueError) -> Count:
+        """The same with a thread that is left out from here on."""
+        return self._replace(refused=(*self.refused, Refused.of(thread, error)))
 
     @property
     def seen(self) -> int:

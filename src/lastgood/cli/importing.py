@@ -17,10 +17,13 @@ from lastgood import BlockingClient
 from lastgood.adapters.importing import Count, Progress
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
-from lastgood.cli.command import FAILED, USAGE, Command, Refusal
+from lastgood.cli.command import DONE, FAILED, USAGE, Command, Refusal
 from lastgood.cli.printing import counted, size
 from lastgood.cli.store import again, json_option, made
 from lastgood.cli.terminal import Terminal
+
+SHOWN = 10
+"""Threads that could not be brought over are listed up to so many."""
 
 
 def run(options: Namespace) -> int:
@@ -33,7 +36,7 @@ def run(options: Namespace) -> int:
             printing.document(_as_json(count))
         else:
             _print(count, options)
-    return 0
+    return _ended(count)
 
 
 def _try_out(options: Namespace) -> int:
@@ -42,19 +45,37 @@ def _try_out(options: Namespace) -> int:
         file = Path(place) / "lastgood.db"
         with BlockingClient.sqlite(file, durability="relaxed") as client:
             count, before = _brought(options, client)
-        after = file.stat().st_size
+        after = file.stat().st_size if file.exists() else 0
     if options.json:
         printing.document({**_as_json(count), "bytes_before": before, "bytes_after": after})
-        return 0
-    terminal = Terminal.on(sys.stdout)
-    what = f"{counted(count.checkpoints, 'checkpoint')} in {counted(count.threads, 'thread')}"
-    terminal.line(f"{what}: {size(before)} would become {size(after)}{_ratio(before, after)}.")
-    terminal.line("Nothing was changed. Without --dry-run it is brought over.", "dim")
-    return 0
+    else:
+        terminal = Terminal.on(sys.stdout)
+        what = f"{counted(count.checkpoints, 'checkpoint')} in {counted(count.threads, 'thread')}"
+        terminal.line(f"{what}: {size(before)} would become {size(after)}{_ratio(before, after)}.")
+        terminal.line("Nothing was changed. Without --dry-run it is brought over.", "dim")
+    return _ended(count)
+
+
+def _ended(count: Count) -> int:
+    """Tell what could not be brought over, and how to bring it."""
+    if not count.refused:
+        return DONE
+    terminal = Terminal.on(sys.stderr)
+    what = counted(len(count.refused), "thread")
+    terminal.line(f"{what} could not be brought over, or not as a whole:", "red")
+    for thread, error, _ in count.refused[:SHOWN]:
+        terminal.line(clean(f"  {thread}: {error}"))
+    if len(count.refused) > SHOWN:
+        terminal.line(f"  and {len(count.refused) - SHOWN:,} more; --json lists all of them")
+    hints = dict.fromkeys(hint for _, _, hint in count.refused if hint)
+    for hint in list(hints)[:SHOWN]:
+        terminal.line(clean(hint))
+    terminal.line("When that is solved, import again: what is there is not brought twice.", "dim")
+    return FAILED
 
 
 def _ratio(before: int, after: int) -> str:
-    return f", {before / after:.0f} times less" if before > 2 * after else ""
+    return f", {before / after:.0f} times less" if before > 2 * after > 0 else ""
 
 
 def _brought(options: Namespace, client: BlockingClient) -> tuple[Count, int]:
@@ -135,13 +156,14 @@ def _allowed(options: Namespace) -> list[tuple[str, str]]:
     return found
 
 
-def _as_json(count: Count) -> dict[str, int]:
+def _as_json(count: Count) -> dict[str, Any]:
     return {
         "threads": count.threads,
         "checkpoints": count.checkpoints,
         "skipped": count.skipped,
         "writes": count.writes,
         "differing": count.differing,
+        "refused": [each._asdict() for each in count.refused],
     }
 
 
@@ -190,7 +212,8 @@ IMPORT = Command(
     description="Bring checkpoints over from LangGraph's SQLite or PostgreSQL saver, or from "
     "checkpnt: with ids, parents, namespaces, writes and metadata. The source is only read. What "
     "is there already is left out, so an import that was interrupted can be begun again; writes "
-    "that a checkpoint got since then are added.",
+    "that a checkpoint got since then are added. A thread that cannot be brought over does not "
+    "keep the others from it; all of them are listed at the end.",
     options=_options,
     run=run,
     epilog="""\
@@ -203,6 +226,7 @@ examples:
   lastgood import checkpnt checkpnt_local.db --json
 
 with --json: {"threads", "checkpoints", "skipped", "writes" (added to checkpoints that were there),
-"differing" (writes that are others there, and were left)}, with --dry-run also {"bytes_before",
+"differing" (writes that are others there, and were left), "refused": [{"thread", "error", "hint"}]
+(threads that could not be brought over as a whole)}, with --dry-run also {"bytes_before",
 "bytes_after"}""",
 )

@@ -20,6 +20,7 @@ from lastgood.adapters.langgraph.sources import Foreign, Source, Written
 from lastgood.backend import ItemListing
 from lastgood.client import BlockingClient
 from lastgood.driver import run_blocking
+from lastgood.errors import LastgoodError
 from lastgood.ids import check_name
 from lastgood.shelving import every_item
 
@@ -29,20 +30,18 @@ Name = tuple[str, str]
 
 
 def bring_over(client: BlockingClient, source: Source, progress: Progress = quietly) -> Count:
-    """Copy every thread."""
+    """Copy every thread; one that cannot be copied is told of, and does not stop the others."""
     moving = _Moving(client, source)
     threads = source.threads()
     count = Count(of=sum(number for _, number in threads))
     for thread, _ in threads:
-        for step in moving.thread(check_name(thread, "thread_id")):
-            count = count._replace(
-                checkpoints=count.checkpoints + step.checkpoints,
-                skipped=count.skipped + step.skipped,
-                writes=count.writes + step.writes,
-                differing=count.differing + step.differing,
-            )
-            progress(count)
-        count = count._replace(threads=count.threads + 1)
+        try:
+            for step in moving.thread(check_name(thread, "thread_id")):
+                count = count.plus(step)
+                progress(count)
+            count = count._replace(threads=count.threads + 1)
+        except (LastgoodError, ValueError) as error:
+            count = count.without(thread, error)
     return count
 
 

@@ -21,6 +21,8 @@ from lastgood.paths import render
 _SNAPSHOT, _ARRAY = 7, 6
 _OPTIONS = ormsgpack.OPT_NON_STR_KEYS
 Name = tuple[str, str]
+Named = tuple[tuple[object, ...], Name]
+"""A class, and the path to where it stands."""
 
 
 class _Ext(NamedTuple):
@@ -40,9 +42,9 @@ class StockSerde:
         if kind is None or kind == "empty" or data is None:
             return None
         if kind == "msgpack":
-            for path, name in _names(data, where):
-                if name not in self._allowed:
-                    raise _refused(path, name)
+            named = _all_names(data, where)
+            if refused := [each for each in named if each[1] not in self._allowed]:
+                raise _refused(refused)
             return self._rebuilt(data, where)
         try:
             return self._serde.loads_typed((kind, data))
@@ -79,21 +81,36 @@ def _not_rebuilt(where: tuple[object, ...], name: Name) -> SerializationError:
     )
 
 
-def _refused(path: tuple[object, ...], name: Name) -> SerializationError:
-    label = ":".join(name)
+def _refused(found: list[Named]) -> SerializationError:
+    """Names the first place, and all that has to be allowed."""
+    path, name = found[0]
+    classes = dict.fromkeys(name for _, name in found)
+    allow = " ".join(f"--allow {module}:{qualname}" for module, qualname in classes)
+    trusted = "the class" if len(classes) == 1 else "the classes"
     return SerializationError(
         f"{render(path)} is a {'.'.join(name)}, which is not known to be safe.",
         path=render(path),
-        hint=f"If you trust the class and the file: --allow {label}",
+        hint=f"If you trust {trusted} and the file: {allow}",
     )
 
 
-def _names(data: bytes, path: tuple[object, ...]) -> Iterator[tuple[tuple[object, ...], Name]]:
+def _all_names(data: bytes, where: tuple[object, ...]) -> list[Named]:
+    try:
+        return list(_names(data, where))
+    except ValueError as error:
+        raise SerializationError(
+            f"{render(where)} cannot be decoded: {error}.",
+            path=render(where),
+            hint="LangGraph cannot read it either; remove that checkpoint there.",
+        ) from error
+
+
+def _names(data: bytes, path: tuple[object, ...]) -> Iterator[Named]:
     """Every class that a packed value names, and where."""
     return _inside(ormsgpack.unpackb(data, ext_hook=_Ext, option=_OPTIONS), path)
 
 
-def _inside(value: Any, path: tuple[object, ...]) -> Iterator[tuple[tuple[object, ...], Name]]:
+def _inside(value: Any, path: tuple[object, ...]) -> Iterator[Named]:
     if isinstance(value, _Ext):
         if value.code == _SNAPSHOT:
             yield from _names(value.data, path)
