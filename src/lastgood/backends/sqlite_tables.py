@@ -68,7 +68,9 @@ _RUN = select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
 _ITEM = select(ItemRow, "thread = ? AND shelf = ? AND key = ?")
 _ITEMS = select(ItemRow, "thread = ? AND shelf = ? AND key >= ?")
-ITEM_FROM = f"{_ITEMS} ORDER BY key LIMIT 1"
+NEXT_ITEM = (
+    "SELECT key FROM lastgood_item WHERE thread = ? AND shelf = ? AND key >= ? ORDER BY key LIMIT 1"
+)
 _COUNT_ITEMS = "SELECT count(*) FROM lastgood_item WHERE thread = ?"
 _PLACES = "SELECT shelf, key FROM lastgood_item WHERE thread = ?"
 _LARGE = "SELECT key FROM lastgood_large WHERE thread = ? AND digest = ?"

@@ -18,7 +18,7 @@ from lastgood.backends.sqlite_schema import (
     select,
     stamp,
 )
-from lastgood.backends.sqlite_tables import ITEM_FROM, SqliteTables
+from lastgood.backends.sqlite_tables import NEXT_ITEM, SqliteTables
 from lastgood.backends.sqlite_threads import FEW
 from lastgood.backends.tables import COUNTED, Line, met, taken
 from lastgood.backends.verified import Verified
@@ -42,7 +42,6 @@ from lastgood.rows import (
 )
 
 T = TypeVar("T")
-_ITEM_KEY = ItemRow._fields.index("key")
 _ACTIVE, _OWNER, _BORN = map(ThreadRow._fields.index, ("active", "owner", "created_at"))
 
 
@@ -129,12 +128,15 @@ class SqliteWriter(SqliteTables):
         ]
 
     def _item_or_end(self, thread: int, place: Place) -> ItemRow | None:
-        """The item at a place; where there is none behind it either, that is noted."""
-        found = self.connection.execute(ITEM_FROM, (thread, *place)).fetchone()
+        """The item at a place; where there is none behind it either, that is noted.
+
+        Of the one behind it only the key is read: its value may be large.
+        """
+        found = self.connection.execute(NEXT_ITEM, (thread, *place)).fetchone()
         if found is None:
             self._recent.shelves.free_from(thread, place)
-        elif found[_ITEM_KEY] == place[1]:
-            return self.verified(ItemRow, found)
+        elif found[0] == place[1]:
+            return self.item(thread, *place)
         return None
 
     def taken(self, writes: Writes) -> Taken:
