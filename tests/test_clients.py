@@ -306,6 +306,14 @@ def ended(started: Callable[[], set[threading.Thread]]) -> bool:
     return not started()
 
 
+@pytest.mark.parametrize("kind", [Client, BlockingClient])
+def test_a_client_of_either_kind_gives_both(kind: type[Client | BlockingClient]) -> None:
+    client = kind.memory()
+    id = client.blocking.save("a", execution_state={"n": 1}, session_id="s")
+    found = asyncio.run(client.aio.restore(id))
+    assert found.state == client.blocking.restore(id).state == {"n": 1}
+
+
 def test_one_worker_for_all_twins(started: Callable[[], set[threading.Thread]]) -> None:
     client = BlockingClient.memory()
     kept: list[Any] = []

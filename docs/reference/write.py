@@ -42,7 +42,7 @@ SECTIONS = (
         "Factories of `Client` and `BlockingClient`. Each takes the options of "
         "[the options page](../how-to/options.md) besides its own.",
         lastgood.Client,
-        "sqlite files memory postgres redis null open on blocking durability url close",
+        "sqlite files memory postgres redis null open on blocking aio durability url close",
     ),
     Section(
         "Save and restore",

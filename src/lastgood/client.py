@@ -18,20 +18,13 @@ from lastgood.colours import BlockingOnly
 from lastgood.comparison import Comparing
 from lastgood.copies import Copying
 from lastgood.core import About, Core
-from lastgood.driver import Direct, Driver, blocking, iterated
+from lastgood.driver import Direct, Driver, iterated
+from lastgood.driver import blocking as twin
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.ids import LANE_LIMIT, check_name
 from lastgood.inspecting import Inspecting
 from lastgood.looking import Looking
-from lastgood.model import (
-    HEAD,
-    INHERIT,
-    Framework,
-    Header,
-    Sentinel,
-    check_step,
-    seconds,
-)
+from lastgood.model import HEAD, INHERIT, Framework, Header, Sentinel, check_step, seconds
 from lastgood.moves import Moving
 from lastgood.opening import Opener
 from lastgood.refs import Address
@@ -77,6 +70,11 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
     def blocking(self) -> BlockingClient:
         """The same store for code without async."""
         return BlockingClient(self._core)
+
+    @property
+    def aio(self) -> Client:
+        """This client; of a `BlockingClient`, the same store for async code."""
+        return self
 
     @property
     def durability(self) -> str:
@@ -298,6 +296,11 @@ class BlockingClient(BlockingOnly, Opener):
         return Client(self._core)
 
     @property
+    def blocking(self) -> BlockingClient:
+        """This client; of a `Client`, the same store for code without async."""
+        return self
+
+    @property
     def durability(self) -> str:
         """What the store really keeps: `strict` survives power loss."""
         return self._direct.durability
@@ -357,34 +360,34 @@ class BlockingClient(BlockingOnly, Opener):
             )
         )
 
-    close = blocking(Client.close)
-    save = blocking(Client.save)
-    restore = blocking(Client.restore)
-    handoff = blocking(Client.handoff)
-    timeline = blocking(Client.timeline)
-    expire = blocking(Client.expire)
-    put = blocking(Client.put)
-    delete = blocking(Client.delete)
-    latest = blocking(Client.latest)
-    log = blocking(Client.log)
-    walk = blocking(Client.walk)
-    resolve = blocking(Client.resolve)
-    threads = blocking(Client.threads)
-    branches = blocking(Client.branches)
-    tags = blocking(Client.tags)
-    tag = blocking(Client.tag)
-    untag = blocking(Client.untag)
-    blame = blocking(Client.blame)
-    bisect = blocking(Client.bisect)
-    diff = blocking(Client.diff)
-    fork = blocking(Client.fork)
-    rewind = blocking(Client.rewind)
-    undo = blocking(Client.undo)
-    switch = blocking(Client.switch)
-    verify = blocking(Client.verify)
-    stats = blocking(Client.stats)
-    sweep = blocking(Client.sweep)
-    copy_to = blocking(Client.copy_to)
+    close = twin(Client.close)
+    save = twin(Client.save)
+    restore = twin(Client.restore)
+    handoff = twin(Client.handoff)
+    timeline = twin(Client.timeline)
+    expire = twin(Client.expire)
+    put = twin(Client.put)
+    delete = twin(Client.delete)
+    latest = twin(Client.latest)
+    log = twin(Client.log)
+    walk = twin(Client.walk)
+    resolve = twin(Client.resolve)
+    threads = twin(Client.threads)
+    branches = twin(Client.branches)
+    tags = twin(Client.tags)
+    tag = twin(Client.tag)
+    untag = twin(Client.untag)
+    blame = twin(Client.blame)
+    bisect = twin(Client.bisect)
+    diff = twin(Client.diff)
+    fork = twin(Client.fork)
+    rewind = twin(Client.rewind)
+    undo = twin(Client.undo)
+    switch = twin(Client.switch)
+    verify = twin(Client.verify)
+    stats = twin(Client.stats)
+    sweep = twin(Client.sweep)
+    copy_to = twin(Client.copy_to)
 
     def watch(
         self, session_id: str, *, agent_id: str | None = None, after: int | None = None
