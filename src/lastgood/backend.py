@@ -105,6 +105,8 @@ class ItemListing(NamedTuple):
     limit: int = 50
     over: bool = False
     """Those over their time instead of the live ones: for who removes them."""
+    every: bool = False
+    """Those over their time too: where none has a time to live, or a reader sees to it."""
 
 
 class Extents(NamedTuple):

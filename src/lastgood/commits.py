@@ -54,6 +54,8 @@ class Scope(NamedTuple):
     """A checkpoint whose branches are wanted, with what each would fall back to without it."""
     items: tuple[Place, ...] = ()
     """Where items are wanted from: the pairs of shelf and key."""
+    doomed: tuple[Place, ...] = ()
+    """Those of them that go whatever they hold: that one is damaged is no error."""
     novel: bool = False
     """Whether those that are about to be written are hardly ever there: a store that is a round
     trip away need not look, if it finds out when it writes."""

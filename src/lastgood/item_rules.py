@@ -146,7 +146,14 @@ class ChangeItems(Repeatable):
     def scope(self) -> Scope:
         wanted = (*[draft.place for draft in self.puts], *self.drops, *self.expected)
         items = tuple(dict.fromkeys(wanted))
-        return Scope(self.tenant, self.thread, items=items, novel=self.novel)
+        doomed = self._doomed if self.drops else ()
+        return Scope(self.tenant, self.thread, items=items, doomed=doomed, novel=self.novel)
+
+    @property
+    def _doomed(self) -> tuple[Place, ...]:
+        """What is dropped unseen: neither put again nor expected to be anything."""
+        seen = {*[draft.place for draft in self.puts], *self.expected}
+        return tuple([place for place in self.drops if place not in seen])
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         check_holder(self.holder, found, self.thread)

@@ -289,7 +289,8 @@ def unsealed(cls: type[R], columns: Sequence[object]) -> R:
     if not intact:
         raise CheckpointIntegrityError(
             f"a stored {TABLES[cls]} row was changed outside of Lastgood: {_shown(columns)}.",
-            hint="Restore from a copy of the store, or go on without this thread.",
+            hint="`lastgood verify` tells what else is damaged. Restore from a copy of the store,"
+            " or go on without this thread.",
         )
     return row
 
@@ -318,6 +319,16 @@ def suspect(columns: Sequence[object]) -> ThreadRow:
     begun: object = stored.created_at
     known = begun if isinstance(begun, int) else 0
     return damaged._replace(incarnation=0, seq=0, created_at=known, updated_at=0)
+
+
+def doomed_item(place: tuple[str, bytes], columns: Sequence[object]) -> ItemRow:
+    """An item that is to go, damaged or not: then its place is all that is told of it."""
+    row = intact(ItemRow, columns)
+    if row is not None:
+        return row
+    key, value = columns[0], columns[3]
+    size = len(value) if isinstance(value, bytes) else 0
+    return ItemRow(key, *place, bytes(size), None, 0, 0, None)  # type: ignore[arg-type]
 
 
 def content_of(row: CheckpointRow, agent: str) -> tuple[object, ...]:

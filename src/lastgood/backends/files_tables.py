@@ -20,6 +20,7 @@ from lastgood.backends.files_store import FileStore
 from lastgood.backends.memory_shelves import Shelves
 from lastgood.backends.memory_tables import MemoryTables
 from lastgood.backends.views import Listed, listed_thread
+from lastgood.commits import Place
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.ids import show_id
 from lastgood.rows import CheckpointRow, ItemRow, ThreadRow, fields_of, intact, suspect, unsealed
@@ -216,6 +217,11 @@ class FileTables(MemoryTables):
     def item(self, thread: int, shelf: str, key: bytes) -> ItemRow | None:
         self.load_items(thread, shelf)
         return super().item(thread, shelf, key)
+
+    def item_columns(self, thread: int, places: Sequence[Place]) -> dict[Place, Sequence[object]]:
+        for shelf in {shelf for shelf, _ in places}:
+            self.load_items(thread, shelf)
+        return super().item_columns(thread, places)
 
     def item_count(self, thread: int) -> int:
         self.load_items(thread)

@@ -10,6 +10,7 @@ from typing import Any
 from lastgood.backend import ItemListing, Listing, Sort, ThreadListing
 from lastgood.backends.memory_shelves import Columns, Shelves
 from lastgood.backends.views import Lifetimes, Listed, Views, listed_thread, span, wanted
+from lastgood.commits import Place
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Spot
 from lastgood.rows import (
@@ -98,6 +99,10 @@ class MemoryTables(Views):
         found = self.shelves.items.get(thread, {}).get((shelf, key))
         return None if found is None else unsealed(ItemRow, found)
 
+    def item_columns(self, thread: int, places: Sequence[Place]) -> dict[Place, Sequence[object]]:
+        stored = self.shelves.items.get(thread, {})
+        return {place: stored[place] for place in places if place in stored}
+
     def item_count(self, thread: int) -> int:
         return len(self.shelves.items.get(thread, {}))
 
@@ -107,7 +112,7 @@ class MemoryTables(Views):
         keys = [key for shelf, key in stored if shelf == listing.shelf and key >= low]
         keys = sorted((key for key in keys if high is None or key < high), reverse=listing.reverse)
         rows = (unsealed(ItemRow, stored[listing.shelf, key]) for key in keys)
-        found = (row for row in rows if row.expired(now) is listing.over and _has(row, listing))
+        found = (row for row in rows if _meant(row, listing, now) and _has(row, listing))
         return list(islice(found, listing.offset, listing.offset + listing.limit))
 
     def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]:
@@ -174,6 +179,10 @@ class MemoryTables(Views):
         expiring = [row for row in rows if row.expires_at is not None]
         over = [row for row in expiring if row.expired(self.now_in(thread))]
         return Lifetimes(len(rows), len(expiring), len(over))
+
+
+def _meant(row: ItemRow, listing: ItemListing, now: int) -> bool:
+    return listing.every or row.expired(now) is listing.over
 
 
 def _has(row: ItemRow, listing: ItemListing) -> bool:

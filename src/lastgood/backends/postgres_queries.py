@@ -186,21 +186,29 @@ class Questions:
     def _items(self, place: ThreadName, listing: ItemListing, shift: int) -> Statement:
         low, high = span(listing)
         contains = _optional(listing.contains)
-        updated = self._key.replace("thread", "updated_at", 1)
-        now = f"greatest({CLOCK} + %s, {updated})"
-        live = "r.expires_at <=" if listing.over else "r.expires_at IS NULL OR r.expires_at >"
+        live, moment = self._live(place, listing, shift)
         text = (
             f"SELECT {every('r', ItemRow)} FROM {self._at}.item r"
             f" WHERE r.thread = {self._key} AND r.shelf = %s AND r.key >= %s"
             + (" AND r.key < %s" if high is not None else "")
             + (" AND position(%s IN r.text) > 0" if contains is not None else "")
-            + f" AND ({live} {now}) ORDER BY r.key {'DESC' if listing.reverse else 'ASC'}"
-            " LIMIT %s OFFSET %s"
+            + f"{live} ORDER BY r.key {'DESC' if listing.reverse else 'ASC'} LIMIT %s OFFSET %s"
         )
         optional = [value for value in (high, contains) if value is not None]
-        ends = [shift, *_place(place), listing.limit, listing.offset]
+        ends = [*moment, listing.limit, listing.offset]
         values = [*_place(place), to_bytes(listing.shelf), low, *optional, *ends]
         return Statement(text, values, lambda rows: [columns(ItemRow, row) for row in rows])
+
+    def _live(
+        self, place: ThreadName, listing: ItemListing, shift: int
+    ) -> tuple[str, list[object]]:
+        """Which items a listing means by their time: the condition and its values."""
+        if listing.every:
+            return "", []
+        updated = self._key.replace("thread", "updated_at", 1)
+        now = f"greatest({CLOCK} + %s, {updated})"
+        live = "r.expires_at <=" if listing.over else "r.expires_at IS NULL OR r.expires_at >"
+        return f" AND ({live} {now})", [shift, *_place(place)]
 
     def _by_id(self, tenant: str, id: bytes) -> Statement:
         text = (

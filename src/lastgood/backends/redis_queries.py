@@ -227,8 +227,8 @@ def _items(listing: ItemListing) -> tuple[Word, ...]:
     else:
         last = b"(" + item_name(listing.shelf, high)
     contains = b"-" if listing.contains is None else b"=" + to_bytes(listing.contains)
-    flags = (int(listing.over), int(listing.reverse))
-    return (first, last, contains, *flags, listing.offset, listing.limit)
+    which = "every" if listing.every else "over" if listing.over else "live"
+    return (first, last, contains, which, int(listing.reverse), listing.offset, listing.limit)
 
 
 def _past_shelf(shelf: str) -> bytes:

@@ -61,6 +61,7 @@ from lastgood.backends.remote_memory import Memory
 from lastgood.backends.remote_recall import RecalledTables
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.turns import Turns
+from lastgood.backends.views import first_page
 from lastgood.commits import NOTHING, Found, Intent, Scope, Taken, Writes
 from lastgood.driver import pause
 from lastgood.errors import TransientStorageError
@@ -179,7 +180,9 @@ class RemoteBackend(Backend, forking.Forkable):
         places = {ThreadName(tenant, listing.thread) for listing in listings}
         queries: list[Query] = [AskLine(place) for place in places]
         queries += [AskItemCount(place) for place in places]
-        queries += [AskItems(ThreadName(tenant, each.thread), each) for each in listings]
+        queries += [
+            AskItems(ThreadName(tenant, each.thread), first_page(each)) for each in listings
+        ]
         return await self._read(tenant, queries, lambda rows: rows.items(tenant, listings))
 
     async def _read(

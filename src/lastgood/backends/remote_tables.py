@@ -264,6 +264,13 @@ class RemoteTables(Views):
         rows = {row.place: row for row in (unsealed(ItemRow, columns) for columns in found)}
         return [rows.get(place) for place in places]
 
+    def item_columns(self, thread: int, places: Sequence[Place]) -> dict[Place, Sequence[object]]:
+        found = self._ask(AskPlaces(self._place(thread), tuple(places)))
+        stored = {place: row for place in places for row in found if tuple(row[1:3]) == place}
+        if len(stored) < len(found):
+            self.items_at(thread, places)  # one cannot even tell its place: an error
+        return stored
+
     def item_count(self, thread: int) -> int:
         return int(self._ask(AskItemCount(self._place(thread))))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lastgood.backend import Census, Extents, ItemListing, Located
+from lastgood.backends.audits import absent, audit
 from lastgood.backends.sqlite_histories import BRANCH_AT, LANE_AT, Histories, led_to
 from lastgood.backends.sqlite_rows import LOW
 from lastgood.backends.sqlite_schema import (
@@ -20,7 +21,7 @@ from lastgood.backends.sqlite_schema import (
     read_stamp,
     select,
 )
-from lastgood.backends.tables import COUNTED, Line, absent, audit
+from lastgood.backends.tables import COUNTED, Line
 from lastgood.backends.verified import Verified
 from lastgood.backends.views import span
 from lastgood.commits import Place, Scope
@@ -181,6 +182,11 @@ class SqliteTables(Histories):
     def item(self, thread: int, shelf: str, key: bytes) -> ItemRow | None:
         return self.one(ItemRow, _ITEM, thread, shelf, key)
 
+    def item_columns(self, thread: int, places: Sequence[Place]) -> dict[Place, Sequence[object]]:
+        found = {place: self.connection.execute(_ITEM, (thread, *place)) for place in places}
+        stored = {place: cursor.fetchone() for place, cursor in found.items()}
+        return {place: columns for place, columns in stored.items() if columns is not None}
+
     def item_count(self, thread: int) -> int:
         return int(self.connection.execute(_COUNT_ITEMS, (thread,)).fetchone()[0])
 
@@ -198,10 +204,12 @@ class SqliteTables(Histories):
             statement, values = f"{statement} AND key < ?", [*values, high]
         if listing.contains is not None:
             statement, values = f"{statement} AND instr(text, ?)", [*values, listing.contains]
-        live = "expires_at <= ?" if listing.over else "(expires_at IS NULL OR expires_at > ?)"
+        if not listing.every:
+            live = "expires_at <= ?" if listing.over else "(expires_at IS NULL OR expires_at > ?)"
+            statement, values = f"{statement} AND {live}", [*values, now]
         order = "DESC" if listing.reverse else "ASC"
-        statement = f"{statement} AND {live} ORDER BY key {order} LIMIT ? OFFSET ?"
-        return self.all(ItemRow, statement, *values, now, listing.limit, listing.offset)
+        statement = f"{statement} ORDER BY key {order} LIMIT ? OFFSET ?"
+        return self.all(ItemRow, statement, *values, listing.limit, listing.offset)
 
     def large(self, thread: int, digests: Sequence[bytes]) -> dict[bytes, Spot]:
         found: dict[bytes, Spot] = {}

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
 from lastgood.backend import Listing
+from lastgood.backends.audits import absent, audit, audit_head, damaged_in
 from lastgood.commits import NOTHING, Found, Place, Scope, Taken, Writes
 from lastgood.errors import CheckpointIntegrityError
-from lastgood.ids import show_id
 from lastgood.manifest import Spot
 from lastgood.rows import (
     BranchRow,
@@ -26,7 +26,9 @@ from lastgood.rows import (
     RunRow,
     TagRow,
     ThreadRow,
+    doomed_item,
     earlier,
+    intact,
     unsealed,
 )
 
@@ -91,6 +93,10 @@ class Tables(ABC):
     def newest_run(self, thread: int) -> RunRow | None: ...
     @abstractmethod
     def item(self, thread: int, shelf: str, key: bytes) -> ItemRow | None: ...
+    @abstractmethod
+    def item_columns(self, thread: int, places: Sequence[Place]) -> dict[Place, Sequence[object]]:
+        """Those items of a thread that are there, as they are stored."""
+
     @abstractmethod
     def item_count(self, thread: int) -> int: ...
     @abstractmethod
@@ -167,7 +173,7 @@ class Tables(ABC):
             agents=self._agents(thread, lane, rows.values()),
             large=self.large(thread.thread, scope.large) if scope.large else {},
             fallbacks=self._fallbacks(thread, scope.heads_at) if scope.heads_at else (),
-            items=self._audited_items(thread, scope.items) if scope.items else {},
+            items=self._audited_items(thread, scope) if scope.items else {},
         )
 
     def line(self, scope: Scope) -> Line:
@@ -242,14 +248,27 @@ class Tables(ABC):
         audit(thread, len(set(tags)), thread.tags, "tag")
         return tags
 
-    def _audited_items(self, thread: ThreadRow, wanted: Sequence[Place]) -> dict[Place, ItemRow]:
+    def _audited_items(self, thread: ThreadRow, scope: Scope) -> dict[Place, ItemRow]:
         if not thread.items:
             return {}
-        rows = zip(wanted, self.items_at(thread.thread, wanted), strict=True)
+        wanted = scope.items
+        rows = zip(wanted, self._items_or_doomed(thread, scope), strict=True)
         found = {place: row for place, row in rows if row is not None}
         if len(found) < len(wanted):
             self.audit_items(thread, [place for place in wanted if place not in found])
         return found
+
+    def _items_or_doomed(self, thread: ThreadRow, scope: Scope) -> list[ItemRow | None]:
+        """A damaged item is an error, unless it is about to go."""
+        try:
+            return self.items_at(thread.thread, scope.items)
+        except CheckpointIntegrityError as error:
+            stored = self.item_columns(thread.thread, scope.items)
+            kept = [columns for place, columns in stored.items() if place not in scope.doomed]
+            if not all(intact(ItemRow, columns) for columns in kept):
+                raise damaged_in(thread, error) from error
+        found = {place: doomed_item(place, columns) for place, columns in stored.items()}
+        return [found.get(place) for place in scope.items]
 
     def audit_items(self, thread: ThreadRow, missing: Sequence[Place] = ()) -> None:  # noqa: ARG002
         """An item that is not there is believed if all are accounted for, or there are many."""
@@ -328,34 +347,6 @@ class Tables(ABC):
         if not others:
             return known
         return known | {row.number: row.agent for row in self.lanes(thread.thread, others)}
-
-
-def audit(thread: ThreadRow, found: int, expected: int, what: str) -> None:
-    """A row that is not there is believed only if the count of different ones agrees."""
-    if found != expected:
-        raise CheckpointIntegrityError(
-            f"thread {thread.name!r} has {found} {what} rows of {expected}: the store is damaged."
-        )
-
-
-def audit_head(thread: ThreadRow, head: CheckpointRow | None) -> None:
-    """The head of an only branch is the newest checkpoint, unless that was removed since."""
-    if head is None or thread.branches != 1 or thread.newest in (b"", head.id):
-        return
-    raise CheckpointIntegrityError(
-        f"the newest checkpoint of thread {thread.name!r} is {show_id(thread.newest)}, "
-        f"but its only branch ends at @{head.seq}: the store is damaged.",
-        hint="`lastgood verify` tells more. Each checkpoint can be restored by its id.",
-    )
-
-
-def absent(thread: ThreadRow, holds: bool, what: str) -> None:
-    """What a lookup did not find must not be in the list either."""
-    if not holds:
-        raise CheckpointIntegrityError(
-            f"the {what} rows of thread {thread.name!r} are listed but not found: "
-            "the store is damaged."
-        )
 
 
 def taken(tables: Tables, writes: Writes, grown: Callable[[Spot, int], bool]) -> Taken:

@@ -19,7 +19,8 @@ from lastgood.backend import (
     ThreadEntry,
     ThreadListing,
 )
-from lastgood.backends.tables import COUNTED, Tables, audit
+from lastgood.backends.audits import audit, damaged_in
+from lastgood.backends.tables import COUNTED, Tables
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.rows import (
     CheckpointRow,
@@ -146,7 +147,8 @@ class Views(Tables):
     # items
 
     @abstractmethod
-    def scan_items(self, thread: int, listing: ItemListing, now: int) -> list[ItemRow]: ...
+    def scan_items(self, thread: int, listing: ItemListing, now: int) -> list[ItemRow]:
+        """One page of items, as the listing asks for them."""
 
     def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
         """Live items of threads; complete, or an error. A thread is looked at once."""
@@ -155,11 +157,34 @@ class Views(Tables):
         for row in kept.values():
             self.audit_items(row)
         return [
-            self.scan_items(thread.thread, listing, self.now_in(thread))
-            if (thread := kept.get(listing.thread))
-            else []
+            self._named_items(thread, listing) if (thread := kept.get(listing.thread)) else []
             for listing in listings
         ]
+
+    def _named_items(self, thread: ThreadRow, listing: ItemListing) -> list[ItemRow]:
+        """Who meets a damaged item learns the name of its thread; its row has a number."""
+        try:
+            return self._listed_items(thread, listing)
+        except CheckpointIntegrityError as error:
+            raise damaged_in(thread, error) from error
+
+    def _listed_items(self, thread: ThreadRow, listing: ItemListing) -> list[ItemRow]:
+        """Items that are over their time are read too: one that was changed may only seem so.
+
+        Of many such ones the store leaves out the rest, unread; they are left to `verify`.
+        """
+        now, page, end = self.now_in(thread), first_page(listing), listing.offset + listing.limit
+        found, read = list[ItemRow](), 0
+        while True:
+            rows = self.scan_items(thread.thread, page, now)
+            if page is listing:
+                return rows
+            found += [row for row in rows if not row.expired(now)]
+            read += len(rows)
+            if len(found) >= end or len(rows) < page.limit:
+                return found[listing.offset : end]
+            few = read - len(found) < COUNTED
+            page = _next_page(page, rows[-1].key, end - len(found), every=few)
 
     # lists of threads: a fixed number of queries, however many threads are on the page, and one
     # more for each whose last checkpoints are gone
@@ -328,6 +353,19 @@ def wanted(row: CheckpointRow, lane: int | None, listing: Listing, now: int) -> 
 def _cut_off(row: CheckpointRow, rows: Sequence[CheckpointRow], listing: Listing) -> bool:
     """Whether a row is left to the next page."""
     return len(rows) == listing.limit and row.seq < rows[-1].seq
+
+
+def first_page(listing: ItemListing) -> ItemListing:
+    """What is read first for a list of live items: all that there are, over their time or not."""
+    if listing.over or listing.every:
+        return listing
+    return listing._replace(every=True, offset=0, limit=listing.offset + listing.limit)
+
+
+def _next_page(page: ItemListing, last: bytes, wanted: int, *, every: bool) -> ItemListing:
+    """What is read behind a key, where a page had too few live items."""
+    behind = page._replace(before=last) if page.reverse else page._replace(after=last)
+    return behind._replace(every=every, limit=max(wanted, COUNTED) if every else wanted)
 
 
 def span(listing: ItemListing) -> tuple[bytes, bytes | None]:

@@ -67,6 +67,7 @@ class StoredMessages(Stored[StateT]):
             contains=text or None,
             offset=offset_of(offset),
             limit=ALL if limit is None else arguments.limit(limit),
+            every=True,  # no message has a time to live
         )
         found = await self._driver.run(operations.list_messages(self._core, where, wanted))
         return [self._message(value) for value in found]

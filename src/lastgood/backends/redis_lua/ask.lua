@@ -202,10 +202,10 @@ end
 
 function ask.items(args)
   local low, high, contains = args[1], args[2], optional(args[3])
-  local over, back = args[4] == '1', args[5] == '1'
+  local every, over, back = args[4] == 'every', args[4] == 'over', args[5] == '1'
   local skip, limit, moment = tonumber(args[6]), tonumber(args[7]), now()
   local function wanted(row)
-    return not row or (live(row, ITEM.expires_at, moment) ~= over
+    return not row or ((every or live(row, ITEM.expires_at, moment) ~= over)
       and (not contains or (row[ITEM.text] and string.find(row[ITEM.text], contains, 1, true))))
   end
   local found, verb = {}, back and 'ZREVRANGEBYLEX' or 'ZRANGEBYLEX'
