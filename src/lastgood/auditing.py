@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lastgood.intervals import Intervals
+from lastgood.item_rules import revealed
 from lastgood.refs import quote, short_name
 from lastgood.reports import Problem
 from lastgood.rows import (
@@ -107,7 +108,7 @@ class ThreadAudit:
     @property
     def shown(self) -> str:
         """The thread's name as it stands in short names."""
-        return quote(self.name)
+        return quote(revealed(str(self.columns[1]), self.name))
 
     def found(
         self,

@@ -172,6 +172,8 @@ class Section(NamedTuple):
     """Whether the data of parts is wanted."""
     name: str | None = None
     """Only the thread of that name."""
+    beside: bool = False
+    """Of threads, whether those that are hidden beside the tenant's are wanted too."""
     limit: int = 512
 
 

@@ -37,6 +37,12 @@ def belongs(other: str, tenant: str) -> bool:
     return other == tenant or other.startswith(f"{tenant}{_HIDDEN}")
 
 
+def revealed(tenant: str, name: str) -> str:
+    """A thread as people are told of it: of a hidden one, what kind it is and its labels."""
+    _, mark, kind = tenant.rpartition(_HIDDEN)
+    return f"{kind}:{'/'.join(name.strip(_HIDDEN).split(_HIDDEN))}" if mark else name
+
+
 def searchable(text: str) -> str:
     """A text as it is stored for searching: without case, and storable everywhere."""
     folded = text.casefold().replace("\x00", "")

@@ -16,12 +16,14 @@ from lastgood.errors import CheckpointNotFoundError
 from lastgood.reports import Problem, Report
 from lastgood.rows import LIVE, ThreadRow, intact
 from lastgood.scanning import BREATH, Scanned, Scanner
-from lastgood.thread_survey import ThreadSurvey
+from lastgood.thread_survey import ThreadSurvey, only_thread
 
 ATTEMPTS = 3
 """How often a thread that changes meanwhile is audited."""
 
-_STATE, _CHECKPOINTS = (ThreadRow._fields.index(name) for name in ("state", "checkpoints"))
+_TENANT, _STATE, _CHECKPOINTS = (
+    ThreadRow._fields.index(name) for name in ("tenant", "state", "checkpoints")
+)
 
 
 class Survey:
@@ -33,7 +35,7 @@ class Survey:
         """Checkpoints: those that were looked at, and all that are expected."""
         self._core = core
         self._scanner = Scanner(core)
-        self._threads = Section("thread", name=thread)
+        self._threads = Section("thread", name=thread, beside=thread is None)
         self._data = data
         self._seen = Report(data=data)
         self._problems: list[Problem] = []
@@ -88,7 +90,7 @@ class Survey:
         self.done = min(self.total, begun + _expected(columns))
 
     async def _again(self, key: int) -> Columns | None:
-        found = await self._scanner.sheets([Section("thread", low=key, high=key)])
+        found = await self._scanner.sheets([only_thread(key)])
         rows = found[0].rows if isinstance(found, list) else []
         return rows[0] if rows and len(rows[0]) > 1 and _living(rows[0]) else None
 
@@ -97,7 +99,7 @@ class Survey:
         self._problems += survey.rows.problems()
         self._seen = replace(
             seen,
-            threads=seen.threads + 1,
+            threads=seen.threads + (survey.rows.columns[_TENANT] == self._core.tenant),
             checkpoints=seen.checkpoints + survey.rows.counts["checkpoint"],
             parts=seen.parts + survey.parts.parts,
             bytes=seen.bytes + survey.parts.bytes,

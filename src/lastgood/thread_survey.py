@@ -59,7 +59,7 @@ class ThreadSurvey:
         """Everything but checkpoints and parts; of one moment, unless it is damaged or much."""
         key = self.rows.key
         sections = [Section(table, key) for table in SMALL]
-        found = await self._scanner.sheets([Section("thread", low=key, high=key), *sections])
+        found = await self._scanner.sheets([only_thread(key), *sections])
         if isinstance(found, str):
             for section in sections:
                 await self._table(section)
@@ -208,6 +208,11 @@ class ThreadSurvey:
         message = "its state is not the one that was saved."
         self.rows.found("root", short_name(self.rows.name, seq), message, seqs=[seq])
         return 1 + (row.size >> 10)
+
+
+def only_thread(key: int) -> Section:
+    """The row of one thread, hidden or not."""
+    return Section("thread", low=key, high=key, beside=True)
 
 
 def _clear(faults: dict[Fault, Finding], cleared: Iterable[Fault]) -> None:

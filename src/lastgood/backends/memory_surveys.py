@@ -39,7 +39,7 @@ def _threads(shelves: Shelves, tenant: str, section: Section) -> Sheet:
         return Sheet([row for row in own if row[_TENANT] == tenant], None)
     keys = sorted(key for key in shelves.threads if section.low <= key <= section.high)
     some = keys[: section.limit]
-    rows = of_tenant(tenant, [shelves.threads[key] for key in some])
+    rows = of_tenant(tenant, section, [shelves.threads[key] for key in some])
     return Sheet(list(rows), some[-1] + 1 if len(keys) > len(some) else None)
 
 

@@ -90,7 +90,7 @@ def sheet(tenant: str, section: Section, rows: Rows) -> Sheet:
     read: Iterable[Any] = rows if cls is None else (columns(cls, row) for row in rows)
     if section.table == "thread":
         after = rows[-1][0] + 1 if len(rows) == section.limit and section.name is None else None
-        return Sheet(list(of_tenant(tenant, read)), after)
+        return Sheet(list(of_tenant(tenant, section, read)), after)
     found, more = gathered(read, section.limit)
     if section.table in ("checkpoint", "part"):
         last: Any = found[-1][1 if section.table == "checkpoint" else 0] if found else 0

@@ -64,7 +64,7 @@ class Surveyor:
         replies = await redis_calls.one_by_one(self._wire, made)
         there = [unpacked(ThreadRow, row) for _, _, row in replies if row is not None]
         after = found[-1][0] + 1 if len(found) == section.limit else None
-        return Sheet(list(of_tenant(tenant, there)), after)
+        return Sheet(list(of_tenant(tenant, section, there)), after)
 
     async def _named(self, tenant: str, name: str) -> Sheet:
         tag = tag_of(ThreadName(tenant, name))

@@ -77,12 +77,12 @@ def sheet(connection: Any, tenant: str, section: Section) -> Sheet:
 def _threads(connection: Any, tenant: str, section: Section) -> Sheet:
     if section.name is not None:
         found = connection.execute(_THREAD, (tenant, section.name)).fetchall()
-        return Sheet(list(of_tenant(tenant, found)), None)
+        return Sheet(list(of_tenant(tenant, section, found)), None)
     values = (section.low, section.high, section.limit)
     rows = connection.execute(_THREADS, values).fetchall()
     # Rows out of order are damage; going back for them would never end, here and below.
     after = max(rows[-1][0], section.low) + 1 if len(rows) == section.limit else None
-    return Sheet(list(of_tenant(tenant, rows)), after)
+    return Sheet(list(of_tenant(tenant, section, rows)), after)
 
 
 def _keyed(connection: Any, section: Section) -> Sheet:

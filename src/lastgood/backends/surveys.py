@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lastgood.backend import WEIGHT, Columns
+from lastgood.backend import WEIGHT, Columns, Section
+from lastgood.item_rules import belongs
 from lastgood.reports import Problem
 from lastgood.rows import ThreadRow, intact
 
@@ -26,10 +27,10 @@ def gathered(rows: Iterable[Columns], limit: int) -> tuple[list[Columns], bool]:
     return found, False
 
 
-def of_tenant(tenant: str, rows: Iterable[Columns]) -> Iterator[Columns]:
+def of_tenant(tenant: str, section: Section, rows: Iterable[Columns]) -> Iterator[Columns]:
     """Thread rows that a tenant may see: its own, and the keys of those that were changed."""
     for row in rows:
-        if row[_TENANT] == tenant:
+        if row[_TENANT] == tenant or (section.beside and belongs(str(row[_TENANT]), tenant)):
             yield row
         elif intact(ThreadRow, row) is None:
             yield row[:1]

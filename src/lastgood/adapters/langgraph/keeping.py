@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, cast
 
 from langgraph.store.base import Item, SearchItem
 
-from lastgood.backend import ItemListing, ThreadListing
+from lastgood.backend import ItemListing, ThreadEntry, ThreadListing
 from lastgood.codec import Codec
 from lastgood.commits import Place
 from lastgood.core import Core
+from lastgood.errors import CheckpointIntegrityError
 from lastgood.item_rules import ChangeItems, ItemDraft, hidden
 from lastgood.model import moment
 from lastgood.rows import ItemRow
@@ -33,6 +34,15 @@ def spelled(namespace: Namespace) -> str:
 
 
 _TABLE = str.maketrans(_ESCAPES)
+
+
+def _check_whole(entry: ThreadEntry) -> None:
+    """A namespace of which nothing can be told must not seem empty."""
+    if entry.damage:
+        raise CheckpointIntegrityError(
+            f"namespace {labels_of(entry.row.name)!r} is damaged: {entry.damage}",
+            hint="`lastgood verify` tells more. What is in other namespaces can be read there.",
+        )
 
 
 def labels_of(name: str) -> Namespace:
@@ -117,7 +127,7 @@ class Keeping:
         return {(kept.namespace, kept.row.key): kept.row.value async for kept in found}
 
     async def _shelf(self, prefix: Namespace, shelf: str) -> AsyncIterator[Kept]:
-        names = [name async for name, items in self._names(prefix) if items]
+        names = await self._names(prefix)
         for first in range(0, len(names), TOGETHER):
             some = names[first : first + TOGETHER]
             listings = [ItemListing(name, shelf, limit=PAGE) for name in some]
@@ -131,15 +141,22 @@ class Keeping:
                     async for row in every_item(self._core, rest, self._tenant):
                         yield Kept(namespace, row)
 
-    async def _names(self, prefix: Namespace) -> AsyncIterator[tuple[str, int]]:
-        """The threads of namespaces below a prefix, in order, and how many items each has."""
+    async def _names(self, prefix: Namespace) -> list[str]:
+        """The threads of namespaces below a prefix that have something in them, in order."""
+        found = [entry async for entry in self._threads(prefix)]
+        for entry in found:
+            _check_whole(entry)
+        return [entry.row.name for entry in found if entry.row.items]
+
+    async def _threads(self, prefix: Namespace) -> AsyncIterator[ThreadEntry]:
+        """The threads of namespaces below a prefix, damaged ones too."""
         start = spelled(prefix)
         listing = ThreadListing("name", after=(start[:-1],) if start else (), limit=TOGETHER)
         while True:
             page = await self._core.backend.threads(self._tenant, listing)
             for entry in page:
                 if entry.row.name.startswith(start):
-                    yield entry.row.name, entry.row.items
+                    yield entry
                 elif entry.row.name > start:
                     return
             if len(page) < TOGETHER:
@@ -148,7 +165,7 @@ class Keeping:
 
     async def namespaces(self) -> list[Namespace]:
         """Every namespace with something in it."""
-        names = [name async for name, items in self._names(()) if items]
+        names = await self._names(())
         found: list[Namespace] = []
         for first in range(0, len(names), TOGETHER):
             some = names[first : first + TOGETHER]
@@ -181,7 +198,7 @@ class Keeping:
     async def sweep(self) -> int:
         """Remove what is over its time; gives the number of values."""
         count = 0
-        names = [name async for name, items in self._names(()) if items]
+        names = [each.row.name async for each in self._threads(()) if each.row.items]
         for name in names:
             count += await self._sweep(name)
         return count
