@@ -106,6 +106,32 @@ class TestAFile:
         assert (found(report), report.exit_code) == ({("row", "store")}, 1)
         assert report.checkpoints == 1
 
+    def test_a_checkpoint_with_a_number_that_was_never_given_out(self, path: Path) -> None:
+        saved(path, [{"n": 1}, {"n": 2}])
+        changed(path, "UPDATE lastgood_checkpoint SET key = key + 90 WHERE key & 1")
+        assert {("seal", "s@91"), ("row", "s")} <= found(verified(path))
+
+    @pytest.mark.parametrize("value", ["'x'", "x'ff'", "-5", "NULL"])
+    def test_what_the_file_says_of_itself(self, path: Path, value: str) -> None:
+        saved(path, [{"n": 1}])
+        told = "UPDATE lastgood_meta SET value = {} WHERE name = '{}'"
+        lost = "DELETE FROM lastgood_meta WHERE name = '{1}'"
+        damage = (lost if value == "NULL" else told).format
+        changed(path, damage(value, "created_at"))
+        with BlockingClient.sqlite(path) as client:
+            assert client.restore("s@1").state == {"n": 1}
+            with pytest.raises(CheckpointIntegrityError, match="'created_at' is") as caught:
+                client.stats()
+            assert "lastgood verify" in caught.value.hint
+        assert found(verified(path)) == {("row", "store")}
+        changed(path, damage(value, "format"))
+        with (
+            BlockingClient.sqlite(path) as client,
+            pytest.raises(CheckpointIntegrityError, match=f"{path.name} .* 'format' is"),
+        ):
+            client.restore("s@1")
+        assert "'format' is" in str(verified(path))
+
     def test_a_stream_that_lost_its_row(self, path: Path) -> None:
         ids = saved(path, [LARGE])
         changed(path, "DELETE FROM lastgood_stream")
@@ -269,6 +295,18 @@ class TestWithGoodSeals:
             pytest.raises(CheckpointIntegrityError, match="which is not older"),
         ):
             client.walk("s@3")
+
+    def test_a_checkpoint_with_a_number_that_was_never_given_out(
+        self, backend: MemoryBackend
+    ) -> None:
+        rows = backend.shelves.checkpoints[1]
+        above = unsealed(CheckpointRow, rows[3])._replace(seq=9, id=b"\x01" * 16)
+        rows[9] = sealed(above)
+        (problem,) = self.problems(backend)
+        assert (problem.kind, problem.where, problem.repairable) == ("count", "s@9", True)
+        rows[9] = (*sealed(above)[:-1], b"no seal")
+        (problem,) = self.problems(backend)
+        assert (problem.kind, problem.where, problem.repairable) == ("seal", "s@9", False)
 
     def test_two_parts_exchanged(self, backend: MemoryBackend) -> None:
         """Each fits its digest; only the content root knows."""

@@ -236,6 +236,17 @@ class ThreadAudit:
         elif not row.parent_gone and hash(parent + row.parent_digest) not in self._links:
             self.found("link", where, "what it follows has another digest than it had.", sure=True)
 
+    def numbered_above(self, thread: ThreadRow, stored: Sequence[Columns]) -> None:
+        """Checkpoints that were read at the same moment as the row of their thread."""
+        for columns in stored:
+            seq: int = columns[1]  # type: ignore[assignment]
+            if seq <= thread.seq:
+                continue
+            where, changed = short_name(self.name, seq), intact(CheckpointRow, columns) is None
+            message = f"its thread has given out no number above {thread.seq}."
+            kind = "seal" if changed else "count"
+            self.found(kind, where, message, repairable=not changed, sure=True)
+
     def has(self, id: bytes) -> bool:
         """Whether a checkpoint went by, damaged or not."""
         return hash(id) in self._ids or hash(id) in self._doubtful

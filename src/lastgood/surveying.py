@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+from lastgood.auditing import ThreadAudit
 from lastgood.backend import Columns, Section
 from lastgood.core import Core
 from lastgood.errors import CheckpointNotFoundError
@@ -80,7 +81,7 @@ class Survey:
             async for weight in survey.steps():
                 self.done = min(self.total, begun + survey.rows.counts["checkpoint"])
                 yield weight
-            after = await self._again(survey.rows.key)
+            after = await self._again(survey.rows)
             if after == survey.rows.columns or survey.rows.sure:
                 break
             if attempt == ATTEMPTS - 1:
@@ -89,10 +90,23 @@ class Survey:
         self._add(survey)
         self.done = min(self.total, begun + _expected(columns))
 
-    async def _again(self, key: int) -> Columns | None:
-        found = await self._scanner.sheets([only_thread(key)])
-        rows = found[0].rows if isinstance(found, list) else []
-        return rows[0] if rows and len(rows[0]) > 1 and _living(rows[0]) else None
+    async def _again(self, audit: ThreadAudit) -> Columns | None:
+        """The row of a thread as it is now; what is numbered above it is told to the audit."""
+        sections = [only_thread(audit.key)]
+        if audit.row is not None:
+            sections.append(Section("checkpoint", audit.key, low=audit.row.seq + 1))
+        found = await self._scanner.sheets(sections)
+        if isinstance(found, str):
+            found = await self._scanner.sheets(sections[:1])
+        if isinstance(found, str):
+            return None
+        rows = found[0].rows
+        if not rows or len(rows[0]) == 1 or not _living(rows[0]):
+            return None
+        now = intact(ThreadRow, rows[0])
+        if now is not None:
+            audit.numbered_above(now, [row for sheet in found[1:] for row in sheet.rows])
+        return rows[0]
 
     def _add(self, survey: ThreadSurvey) -> None:
         seen = self._seen

@@ -34,6 +34,7 @@ from lastgood.integrity import seal
 
 T = TypeVar("T")
 FORMAT = 1
+_PUT_BACK = "Put back a copy of the file; `lastgood verify` tells what else is damaged."
 ATTEMPTS = 100
 """How often a thread that is being changed is read again."""
 ROWS, PAGES = 16 << 20, 64 << 20
@@ -272,12 +273,13 @@ def _about(raw: bytes, path: Path) -> StoreFile:
         found = StoreFile(document["created_at"], document["threads"])
         whole = document["seal"] == _seal(found)
     except (LastgoodError, LookupError, TypeError, ValueError) as error:
-        raise CheckpointIntegrityError(f"{path} is damaged: {error}") from error
+        raise CheckpointIntegrityError(f"{path} is damaged: {error}", hint=_PUT_BACK) from error
     if (kind, format_) != ("files", FORMAT):
         raise IncompatibleCheckpointError(
             f"{path} has the format {format_!r}; this version reads {FORMAT}.",
             hint="Upgrade lastgood, or use the version that wrote it.",
         )
     if not whole:
-        raise CheckpointIntegrityError(f"{path} was changed by something else than Lastgood.")
+        message = f"{path} was changed by something else than Lastgood."
+        raise CheckpointIntegrityError(message, hint=_PUT_BACK)
     return found

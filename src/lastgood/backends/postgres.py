@@ -27,6 +27,7 @@ from lastgood.backends import (
     postgres_setup,
     postgres_surveys,
 )
+from lastgood.backends.described import described
 from lastgood.backends.postgres_connections import PATIENT_SECONDS
 from lastgood.backends.postgres_exchange import Rows
 from lastgood.backends.postgres_given import pools_for
@@ -197,7 +198,7 @@ class PostgresBackend(RemoteBackend):
             f" (SELECT value FROM {self._at}.meta WHERE name = 'created_at')"
         )
         ((threads, created),) = (await self._rows([(text, (to_bytes(tenant),))]))[0]
-        return Census(threads, int(created))
+        return Census(threads, described(created, "created_at", self.url))
 
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         made = [postgres_surveys.statement(self._at, tenant, section) for section in sections]
@@ -208,9 +209,8 @@ class PostgresBackend(RemoteBackend):
         ]
 
     async def checkup(self) -> list[Problem]:
-        statements = postgres_surveys.lost_threads(self._at)
-        found = await self._rows(statements, silence=PATIENT_SECONDS)
-        return postgres_surveys.problems(found)
+        statements = postgres_surveys.checks(self._at)
+        return postgres_surveys.problems(await self._rows(statements, silence=PATIENT_SECONDS))
 
     async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
         if not threads:

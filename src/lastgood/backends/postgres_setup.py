@@ -14,6 +14,7 @@ from psycopg import errors
 
 from lastgood.backend import Durability
 from lastgood.backends import postgres_schema
+from lastgood.backends.described import described
 from lastgood.backends.postgres_statement import CLOCK
 from lastgood.backends.postgres_wire import Session
 from lastgood.backends.remote_clock import ticks
@@ -101,7 +102,11 @@ async def _format(run: Session, schema: str) -> tuple[int | None, int | None]:
         return None, None
     at = postgres_schema.placed(schema)
     found: dict[str, str] = dict(await run.execute(f"SELECT name, value FROM {at}.meta"))
-    return int(found["format"]), int(found["oldest"])
+    label = f"the schema {schema}"
+    return (
+        described(found.get("format"), "format", label),
+        described(found.get("oldest"), "oldest", label),
+    )
 
 
 async def _may(run: Session, schema: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lastgood.backend import Footprint, Section, Sheet, Shelf
+from lastgood.backends.described import making
 from lastgood.backends.postgres_exchange import Rows
 from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.postgres_wire import Sql
@@ -115,9 +116,19 @@ def read_footprint(rows: Rows) -> Footprint:
     return Footprint(*rows[0])
 
 
-def lost_threads(schema: str) -> list[Sql]:
-    """Rows whose thread is not there, or was deleted: a statement for each table."""
-    return [(_lost(schema, table), ()) for table in _OF_THREADS]
+def checks(schema: str) -> list[Sql]:
+    """What is asked about a store as a whole; `problems` reads the answers.
+
+    The time of its making; checkpoints that bear another tenant than their thread, so that nobody
+    finds them by their ids; for each table, rows whose thread is not there, or was deleted.
+    """
+    misplaced = (
+        f"SELECT c.thread, array_agg(c.seq ORDER BY c.seq) FROM {schema}.checkpoint c"
+        f" JOIN {schema}.thread t ON t.thread = c.thread AND t.tenant <> c.tenant"
+        " GROUP BY c.thread"
+    )
+    made = f"SELECT value FROM {schema}.meta WHERE name = 'created_at'"
+    return [(made, ()), (misplaced, ()), *((_lost(schema, table), ()) for table in _OF_THREADS)]
 
 
 def _lost(schema: str, table: Shelf) -> str:
@@ -130,9 +141,20 @@ def _lost(schema: str, table: Shelf) -> str:
 
 
 def problems(found: Sequence[Rows]) -> list[Problem]:
-    """What the statements of `lost_threads` found."""
+    """What the statements of `checks` found."""
+    made, misplaced, *lost = found
     return [
-        orphans(table, key, seqs or (), deleted=state is not None)
-        for table, rows in zip(_OF_THREADS, found, strict=True)
-        for key, state, seqs in rows
+        *making(made[0][0] if made else None),
+        *(_misplaced(key, seqs) for key, seqs in misplaced),
+        *(
+            orphans(table, key, seqs or (), deleted=state is not None)
+            for table, rows in zip(_OF_THREADS, lost, strict=True)
+            for key, state, seqs in rows
+        ),
     ]
+
+
+def _misplaced(key: int, seqs: Sequence[int]) -> Problem:
+    names = tuple(f"#{key}@{seq}" for seq in seqs)
+    message = "checkpoints bear another tenant than their thread: nobody finds them by their ids."
+    return Problem("index", f"thread #{key}", message, names, repairable=True)

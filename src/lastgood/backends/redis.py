@@ -30,6 +30,7 @@ from lastgood.backends import (
     redis_parts,
     redis_queries,
 )
+from lastgood.backends.described import described, making
 from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
 from lastgood.backends.redis_calls import Call
 from lastgood.backends.redis_clients import Clients
@@ -115,8 +116,8 @@ class RedisBackend(RemoteBackend):
         await self._described()
         self._ready = True
 
-    async def _described(self) -> int:
-        """When the store was made. One that is new, or was emptied, is described anew."""
+    async def _described(self) -> object:
+        """When the store says it was made. One that is new, or was emptied, is described anew."""
         meta = self._keys.meta
         told = await self._wire.one("HMGET", meta, "created_at", "format")
         if None in told:  # a server that is full refuses even to write what is there
@@ -124,13 +125,13 @@ class RedisBackend(RemoteBackend):
             await self._wire.one("HSETNX", meta, "created_at", made)
             await self._wire.one("HSETNX", meta, "format", FORMAT)
             told = await self._wire.one("HMGET", meta, "created_at", "format")
-        created_at, found = map(int, told)
+        found = described(told[1], "format", self.url)
         if found != FORMAT:
             raise IncompatibleCheckpointError(
                 f"{self.url} has format {found}; this version of Lastgood knows {FORMAT}.",
                 hint=_OLDER if found < FORMAT else _NEWER,
             )
-        return created_at
+        return told[0]
 
     async def server(self) -> str:
         """Which server it is."""
@@ -322,15 +323,16 @@ class RedisBackend(RemoteBackend):
         return [[part.data for part in rows] for rows in found]
 
     async def census(self, tenant: str) -> Census:
-        created_at = await self._tried_again(self._described)
+        made = described(await self._tried_again(self._described), "created_at", self.url)
         count = await self._tried_again(lambda: self._hints.count(tenant))
-        return Census(count, created_at)
+        return Census(count, made)
 
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         return await self._tried_again(lambda: self._surveyor.survey(tenant, sections))
 
     async def checkup(self) -> list[Problem]:
-        return await self._tried_again(self._surveyor.checkup)
+        made = making(await self._tried_again(self._described))
+        return made + await self._tried_again(self._surveyor.checkup)
 
     async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
         weighed = self._surveyor.weighed

@@ -26,6 +26,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
+from lastgood.backends.described import described
 from lastgood.backends.sqlite_rows import STORED
 from lastgood.errors import (
     BackendConnectionError,
@@ -148,7 +149,10 @@ def read_stamp(text: object, name: str = "newest") -> int:
     """The number behind a stamp; raises CheckpointIntegrityError if it was changed."""
     value = str(text).partition(" ")[0]
     if not value.isdecimal() or stamp(int(value), name) != text:
-        raise CheckpointIntegrityError(f"the stamp {name!r} of the store is damaged.")
+        raise CheckpointIntegrityError(
+            f"the stamp {name!r} of the store is damaged.",
+            hint="Put back a copy of the file; `lastgood verify` tells what else is damaged.",
+        )
     return int(value)
 
 
@@ -245,12 +249,12 @@ _OLDER = (
 
 def _check_format(connection: Any, label: str) -> None:
     row = connection.execute("SELECT value FROM lastgood_meta WHERE name = 'format'").fetchone()
-    found = str(row[0]) if row else "none"
-    if found != str(FORMAT):
+    found = described(row[0] if row else None, "format", label)
+    if found != FORMAT:
         raise IncompatibleCheckpointError(
-            f"{label} has format {found:.20}; this version of Lastgood reads format {FORMAT}.",
+            f"{label} has format {found}; this version of Lastgood reads format {FORMAT}.",
             hint=_OLDER
-            if found in map(str, range(FORMAT))
+            if found < FORMAT
             else "Upgrade lastgood here too: a newer version wrote the file.",
         )
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from lastgood.backend import Columns, Footprint, Section, Sheet, Shelf
+from lastgood.backends.described import making
 from lastgood.backends.sqlite_rows import LOW, unfolded
 from lastgood.backends.sqlite_schema import (
     COLUMNS,
@@ -152,8 +153,7 @@ def _meta(connection: Any) -> Iterator[Problem]:
         except CheckpointIntegrityError as error:
             message = f"{error.message} It has to be set anew."
             yield Problem("row", "store", message, repairable=True)
-    if not str(found.get("created_at", "")).isdecimal():
-        yield Problem("row", "store", "the time of its making is damaged.", repairable=True)
+    yield from making(found.get("created_at"))
 
 
 def _lost_threads(table: str, connection: Any) -> Iterator[Problem]:

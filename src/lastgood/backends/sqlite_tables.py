@@ -11,6 +11,7 @@ from typing import Any
 
 from lastgood.backend import Census, Extents, ItemListing, Located
 from lastgood.backends.audits import absent, audit
+from lastgood.backends.described import described
 from lastgood.backends.sqlite_histories import BRANCH_AT, LANE_AT, Histories, led_to
 from lastgood.backends.sqlite_rows import LOW
 from lastgood.backends.sqlite_schema import (
@@ -270,7 +271,8 @@ class SqliteTables(Histories):
         created = self.connection.execute(
             "SELECT value FROM lastgood_meta WHERE name = 'created_at'"
         ).fetchone()
-        return Census(threads, int(created[0]) if created else 0, self._disk(tenant))
+        made = described(created[0] if created else None, "created_at", "the file")
+        return Census(threads, made, self._disk(tenant))
 
     def _disk(self, tenant: str) -> int | None:
         """Bytes of the file, unless a part of it is somebody else's to measure."""

@@ -66,3 +66,25 @@ async def a_head_that_was_passed_over(store: Store) -> None:
     await store.pass_time(1.5)
     await save(client, "s", {"n": 2})
     assert (await client.verify(data=True)).clean
+
+
+@case()
+async def a_thread_that_went_back(store: Store) -> None:
+    """Checkpoints that it does not know any more are named: it may give out their numbers again."""
+    client = store.client()
+    core = core_of(client)
+    await save(client, "s", {"n": 0})
+    before = (await driven(client, core.backend.look(Scope(core.tenant, "s")))).thread
+    await save(client, "s", {"n": 1})
+    newest = (await driven(client, core.backend.look(Scope(core.tenant, "s")))).thread
+    assert before is not None
+    assert newest is not None
+    await store.close()
+    for column, value in before._asdict().items():
+        if value != getattr(newest, column):
+            store.harness.edit_row("thread", "s", column, value)
+    store.harness.edit_row("thread", "s", "seal", seal_of(before))
+    report = await store.client().verify()
+    # A file that its thread does not know is what is left of a save that was not finished.
+    told = ("head", "s/a branch main") if core.backend.copies else ("count", "s@2")
+    assert told in {(problem.kind, problem.where) for problem in report.problems}
