@@ -150,7 +150,7 @@ def test_every_statement_uses_an_index(
     statements, asked = sent
     assert asked == set(get_args(Query)), "every question was asked"
     assert len(statements) > 60
-    audits = {text for text, _ in postgres_surveys.lost_threads("SCHEMA")}
+    audits = {text for text, _ in postgres_surveys.checks("SCHEMA")}
     assert audits <= statements.keys(), "these read whole tables: that is their task"
     slow: dict[str, set[str]] = {}
     with psycopg.connect(postgres_url, cursor_factory=ClientCursor) as connection:
@@ -171,7 +171,7 @@ def test_so_does_every_statement_that_is_prepared(
 ) -> None:
     """Its plan is made without looking at the values."""
     statements, _ = sent
-    audits = {text for text, _ in postgres_surveys.lost_threads("SCHEMA")}
+    audits = {text for text, _ in postgres_surveys.checks("SCHEMA")}
     with psycopg.connect(postgres_url) as connection:
         generic = Generic(connection, big)
         plans = {text: generic.plan(text) for text in statements.keys() - audits}
