@@ -237,7 +237,7 @@ class ThreadAudit:
             self.found("link", where, "what it follows has another digest than it had.", sure=True)
 
     def numbered_above(self, thread: ThreadRow, stored: Sequence[Columns]) -> None:
-        """Checkpoints that were read at the same moment as the row of their thread."""
+        """Of checkpoints that were read before this row of their thread, those it does not know."""
         for columns in stored:
             seq: int = columns[1]  # type: ignore[assignment]
             if seq <= thread.seq:

@@ -7,7 +7,7 @@ something seems wrong, it is audited again; what a writer may explain is not rep
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from lastgood.auditing import ThreadAudit
@@ -91,22 +91,28 @@ class Survey:
         self.done = min(self.total, begun + _expected(columns))
 
     async def _again(self, audit: ThreadAudit) -> Columns | None:
-        """The row of a thread as it is now; what is numbered above it is told to the audit."""
-        sections = [only_thread(audit.key)]
-        if audit.row is not None:
-            sections.append(Section("checkpoint", audit.key, low=audit.row.seq + 1))
-        found = await self._scanner.sheets(sections)
-        if isinstance(found, str):
-            found = await self._scanner.sheets(sections[:1])
-        if isinstance(found, str):
-            return None
-        rows = found[0].rows
+        """The row of a thread as it is now; what is numbered above it is told to the audit.
+
+        That is read first: a save writes both at once, so the row that is read later has its number
+        too.
+        """
+        above = await self._above(audit)
+        found = await self._scanner.sheets([only_thread(audit.key)])
+        rows = found[0].rows if isinstance(found, list) else []
         if not rows or len(rows[0]) == 1 or not _living(rows[0]):
             return None
         now = intact(ThreadRow, rows[0])
         if now is not None:
-            audit.numbered_above(now, [row for sheet in found[1:] for row in sheet.rows])
+            audit.numbered_above(now, above)
         return rows[0]
+
+    async def _above(self, audit: ThreadAudit) -> Sequence[Columns]:
+        """Checkpoints that are numbered above what their thread had given out, as far as seen."""
+        if audit.row is None:
+            return []
+        above = Section("checkpoint", audit.key, low=audit.row.seq + 1)
+        found = await self._scanner.sheets([above])
+        return found[0].rows if isinstance(found, list) else []
 
     def _add(self, survey: ThreadSurvey) -> None:
         seen = self._seen
