@@ -31,6 +31,15 @@ def status(client: BlockingClient, thread: str) -> str:
     return next(info.status for info in client.threads() if info.thread_id == thread)
 
 
+@contextmanager
+def handling(number: int, handler: Callable[..., object]) -> Iterator[None]:
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 class Hitting:
     """A failpoint that sends Ctrl-C once."""
 
@@ -41,7 +50,9 @@ class Hitting:
     def __call__(self, point: str) -> None:
         if point == self.point:
             self.point = ""
-            signal.raise_signal(signal.SIGINT)
+            # A run in the background inherits that it is ignored.
+            with handling(signal.SIGINT, signal.default_int_handler):
+                signal.raise_signal(signal.SIGINT)
 
 
 # Ctrl-C
@@ -138,18 +149,13 @@ def test_a_signal_handler_that_reads_during_a_read(
         return original(self)
 
     monkeypatch.setattr(Connections, "_idle_one", interrupted)
-    with _handling(lambda *_: read.append(client.latest(agent_id="a", session_id="s").state)):
+
+    def handler(*_: object) -> None:
+        read.append(client.latest(agent_id="a", session_id="s").state)
+
+    with handling(signal.SIGUSR1, handler):
         assert client.latest(agent_id="a", session_id="s").state == {"n": 1}
     assert read == [None, {"n": 1}]
-
-
-@contextmanager
-def _handling(handler: Callable[..., object]) -> Iterator[None]:
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 # threads and loops
