@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -495,11 +496,12 @@ class TestACheckpointThatWasSeen:
             client.restore(saved)
 
     def test_only_so_many_are_kept_and_no_large_ones(self) -> None:
-        lines = Lines(plain_connect(":memory:"))
-        for number in range(LIMIT + 1):
-            row = a_checkpoint(id=number.to_bytes(16), expires_at=None)
-            lines.note_located("default", Located(row, "t", "a", expired=False))
-        assert len(lines._located) == 1
-        large = a_checkpoint(metadata=b"x" * verified.LARGEST, manifest=b"x", expires_at=None)
-        lines.note_located("default", Located(large, "t", "a", expired=False))
-        assert lines.located("default", large.id) is None
+        with closing(plain_connect(":memory:")) as connection:
+            lines = Lines(connection)
+            for number in range(LIMIT + 1):
+                row = a_checkpoint(id=number.to_bytes(16), expires_at=None)
+                lines.note_located("default", Located(row, "t", "a", expired=False))
+            assert len(lines._located) == 1
+            large = a_checkpoint(metadata=b"x" * verified.LARGEST, manifest=b"x", expires_at=None)
+            lines.note_located("default", Located(large, "t", "a", expired=False))
+            assert lines.located("default", large.id) is None
