@@ -1,6 +1,6 @@
 # Every target sets up what it needs; only make, git and Python >= 3.11 with venv must be there.
 # An environment NAME lives in .venv/NAME, holds exactly requirements/NAME.txt and this project,
-# and is rebuilt when its pins or pyproject.toml change (stamp: .venv/NAME.ok).
+# and is rebuilt when its pins, pyproject.toml or PYTHON's version change (stamp: .venv/NAME.ok).
 
 PYTHON ?= python3
 UV     := .venv/tools/bin/uv
@@ -21,7 +21,7 @@ export UV_SYSTEM_CERTS = 1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format reference images docs torture bench bench-quick bench-graphs bench-page scale scale-page lock clean
+.PHONY: help demo test test-fast check format reference images docs torture bench bench-quick bench-graphs bench-page scale scale-page lock clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -103,19 +103,24 @@ clean: ## remove environments, caches and results
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist benchmarks/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(UV): requirements/tools.txt
+# Which Python the environments are made with; written when it is another one than before.
+.venv/version: FORCE
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Lastgood needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
+	@mkdir -p .venv; $(PYTHON) -VV | cmp -s - $@ || $(PYTHON) -VV > $@
+
+$(UV): requirements/tools.txt | .venv/version
 	$(PYTHON) -m venv --clear .venv/tools
 	.venv/tools/bin/python -m pip install -q --disable-pip-version-check -r $<
 	touch $@
 
 .venv/agentflow.ok: private PYTHON := $(NEWER)
 
-.venv/%.ok: requirements/%.txt pyproject.toml $(UV)
-	.venv/$*/bin/python -c "" 2>/dev/null || $(UV) venv -q --clear -p $(PYTHON) .venv/$*
+.venv/%.ok: requirements/%.txt pyproject.toml $(UV) .venv/version
+	[ "$$(.venv/$*/bin/python -VV 2>/dev/null)" = "$$($(PYTHON) -VV)" ] || \
+		$(UV) venv -q --clear -p $(PYTHON) .venv/$*
 	$(UV) pip sync -q --require-hashes -p .venv/$*/bin/python $<
 	$(UV) pip install -q --no-deps -p .venv/$*/bin/python -e .
 	touch $@
