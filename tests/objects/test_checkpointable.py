@@ -593,14 +593,15 @@ class TestMistakes:
     @pytest.mark.parametrize(
         "base",
         [
-            *(dict, OrderedDict, list, set, deque, str, int, float, Exception, OSError),
-            *(random.Random, io.StringIO, io.BytesIO, Decimal),
+            *(dict, OrderedDict, list, set, deque, str, int, float, tuple, bytes),
+            *(Exception, OSError, random.Random, io.StringIO, io.BytesIO, Decimal),
         ],
     )
     def test_a_class_with_contents_that_are_no_attributes(self, base: Any) -> None:
         held = type("Held", (Checkpointable, base), {})()
         for act in (Team(held).state_dict, Team(held).clone, lambda: through_a_store(held, held)):
-            with pytest.raises(TypeError, match=r"Held is also a \w+, whose contents .* be lost"):
+            told = f"Held is also a (Base)?{base.__name__}, whose contents .* be lost"
+            with pytest.raises(TypeError, match=told):
                 act()
 
     @pytest.mark.parametrize(

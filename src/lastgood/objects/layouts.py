@@ -16,6 +16,8 @@ from lastgood.codec import cached_names, slots_of
 EXTRA = "__pydantic_extra__"
 _POINTER = tuple.__itemsize__
 _OFFSETS = ("__dictoffset__", "__weakrefoffset__")
+_BEHIND_ITEMS = -_POINTER
+"""Where Python 3.11 puts the `__dict__` of objects that differ in size, such as those of an int."""
 
 
 class Layout(NamedTuple):
@@ -50,5 +52,6 @@ def _has_contents(cls: type) -> bool:
     if base is None or "__slots__" in vars(cls):
         return False
     known = sum(getattr(cls, at) > 0 and not getattr(base, at) for at in _OFFSETS)
+    known += cls.__dictoffset__ == _BEHIND_ITEMS != base.__dictoffset__
     more = cls.__basicsize__ - base.__basicsize__ - known * _POINTER
     return more > 0 or cls.__itemsize__ != base.__itemsize__
