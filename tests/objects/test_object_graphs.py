@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from object_graphs import (
     state_of,
 )
 
-from lastgood import BlockingClient, CheckpointManager
+from lastgood import BlockingClient, Checkpointable, CheckpointManager
 from lastgood.codec import Codec
 from lastgood.objects import forms, walking
 from lastgood.objects.forms import Forms
@@ -124,6 +126,33 @@ def test_plain_values_alone_are_looked_into_quickly() -> None:
     agent, inner = Agent(), {"plain": 1}
     agent.a, agent.b = {"x": "y"}, [inner, ("t", inner)]
     assert survey([agent]).shared == [inner]
+
+
+def test_of_what_is_held_once_nothing_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter counts holders as we think it does: too many would make each look slow."""
+    reached = walking._Reached([])
+    monkeypatch.setattr(walking, "_Reached", lambda roots: reached)
+    agent = Agent()
+    agent.a = json.loads('{"messages": [{"role": "user", "parts": [{"text": "hello"}, [[1]]]}]}')
+    assert survey([agent]).shared == []
+    assert reached._seen <= {id(agent)}
+
+
+class Bare(Checkpointable):
+    __slots__ = ()
+
+
+@dataclass(slots=True, eq=False)
+class Mark:
+    """It has no field."""
+
+
+@pytest.mark.parametrize("cls", [Bare, Mark])
+def test_what_has_no_attributes_is_found_where_all_others_are_atoms(cls: type) -> None:
+    """The collector knows of it, so it knows of what holds it."""
+    agent, held = Agent(), cls()
+    agent.a, agent.b = {"x": "y", "held": held}, (1, held)
+    assert survey([agent]).shared == [held]
 
 
 @pytest.mark.parametrize("holders", range(4))
