@@ -11,8 +11,6 @@ import pytest
 from lastgood import BlockingClient
 from lastgood.backends import remote, remote_clock
 
-pytestmark = pytest.mark.server("postgres", "valkey", "redis62", "cluster")
-
 HOUR = 3600
 PLACES = ("postgres", "valkey", "redis62", "cluster")
 
@@ -36,7 +34,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     return one
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.server(kind)) for kind in PLACES])
 def opened(request: pytest.FixtureRequest) -> Callable[[], BlockingClient]:
     url, name = request.getfixturevalue(f"{request.param}_url"), f"clock_{uuid4().hex[:12]}"
     if request.param == "postgres":
