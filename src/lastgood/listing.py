@@ -8,13 +8,14 @@ the driver, for users' own decoders may run then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 from lastgood.backend import Listing, Located, Sort, ThreadEntry, ThreadListing
 from lastgood.checkpoints import read_mapping
 from lastgood.core import Core
 from lastgood.driver import Driver
+from lastgood.headers import header_of
 from lastgood.ids import show_id
 from lastgood.model import BranchInfo, Gap, Header, Page, ThreadInfo, moment
 from lastgood.resolving import STRIDE, outlined
@@ -34,7 +35,7 @@ async def log(
     wanted = listing.limit
     while True:
         rows = await driver.run(core.backend.history(core.tenant, listing))
-        headers: Iterator[Header] = map(core.header, rows)
+        headers: Iterator[Header] = map(header_of, rows, repeat(core.codec))
         if metadata:  # what is behind the page is not decoded
             headers = filter(lambda header: has_all(header.metadata, metadata), headers)
         kept += islice(headers, wanted - len(kept))

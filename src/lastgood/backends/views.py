@@ -317,14 +317,14 @@ class _Names:
 
     def all(self, rows: Sequence[CheckpointRow]) -> list[Located]:
         name, agents, now = self._thread.name, self._agents, self._now
-        unknown = {row.lane for row in rows} - agents.keys()
-        if unknown:
-            self._learn(unknown)
-        for row in rows:
-            if row.lane not in agents:
-                raise CheckpointIntegrityError(
-                    f"the lane of checkpoint {row.label} is missing or damaged."
-                )
+        lanes = {row.lane for row in rows}
+        if not lanes <= agents.keys():
+            self._learn(lanes - agents.keys())
+        for lane in lanes - agents.keys():
+            lost = next(row for row in rows if row.lane == lane)
+            raise CheckpointIntegrityError(
+                f"the lane of checkpoint {lost.label} is missing or damaged."
+            )
         return [Located(row, name, agents[row.lane], row.expired(now)) for row in rows]
 
     def _learn(self, lanes: set[int]) -> None:
