@@ -26,7 +26,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
-from lastgood.backends.described import described
+from lastgood.backends.described import DIGITS, described
 from lastgood.backends.sqlite_rows import STORED
 from lastgood.errors import (
     BackendConnectionError,
@@ -249,7 +249,7 @@ _OLDER = (
 
 def _check_format(connection: Any, label: str) -> None:
     row = connection.execute("SELECT value FROM lastgood_meta WHERE name = 'format'").fetchone()
-    found = described(row[0] if row else None, "format", label)
+    found = described(str(row[0])[:DIGITS] if row else None, "format", label)
     if found != FORMAT:
         raise IncompatibleCheckpointError(
             f"{label} has format {found}; this version of Lastgood reads format {FORMAT}.",
