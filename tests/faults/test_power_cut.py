@@ -9,6 +9,7 @@ import hashlib
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +17,15 @@ import apsw
 import pytest
 
 from lastgood import BlockingClient, LastgoodError
+from lastgood.backends import sqlite_log
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.testing.faults.disk import Connection, Disk, Op
 from lastgood.testing.faults.power import Image, images, write_image
 from lastgood.testing.faults.store import View, view
 
 IMAGES = 3_000
+ROOM = 40_000
+"""Bytes that the log is ahead: a few frames, so that it is used up again and again."""
 PATIENT = {"stale_after_seconds": 1e12}
 
 
@@ -40,6 +44,25 @@ def eager(disk: Disk) -> Callable[[str], Connection]:
         return connection
 
     return connect
+
+
+@contextmanager
+def room_recorded(disk: Disk) -> Iterator[None]:
+    """Room is made in the log whenever it grew, and the disk may have that or not, too."""
+    extended = sqlite_log.extended
+
+    def recorded(path: str, ahead: int) -> int:
+        size = Path(path).stat().st_size
+        added = extended(path, ahead)
+        if added:
+            disk.journal.append(Op("write", Path(path).name, size, bytes(added)))
+        return added
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_log, "extended", recorded)
+        patch.setattr(sqlite_log, "EVERY", 1)
+        patch.setattr(sqlite_log, "MOST", ROOM)
+        yield
 
 
 def operations(client: BlockingClient, rng: random.Random) -> Iterator[Any]:
@@ -75,9 +98,10 @@ def record(path: Path, rng: random.Random, durability: Any) -> Recording:
     backend = SqliteBackend(path, connect=eager(disk), durability=durability)
     client = BlockingClient.on(backend, **PATIENT)
     views: list[View] = [{}]
-    for number, _ in enumerate(operations(client, rng), 1):
-        disk.mark(number)
-        views.append(view(client))
+    with room_recorded(disk):
+        for number, _ in enumerate(operations(client, rng), 1):
+            disk.mark(number)
+            views.append(view(client))
     journal = list(disk.journal)
     client.close()
     disk.unregister()
@@ -151,6 +175,7 @@ def test_the_recorder_sees_what_the_store_does(place: Path, rng: random.Random) 
     kinds = {(op.kind, op.file) for op in journal}
     assert {("sync", "store.db"), ("sync", "store.db-wal"), ("write", "store.db")} <= kinds
     assert any(op.kind == "mark" and op.offset > 20 for op in journal)
+    assert [op for op in journal if op.kind == "write" and len(op.data) > 8192], "no room was made"
 
 
 @pytest.mark.parametrize("missing", [1, 5, 20])

@@ -44,6 +44,7 @@ from lastgood.backends.sqlite_connection import (
     translated,
 )
 from lastgood.backends.sqlite_lines import asks_for_a_line
+from lastgood.backends.sqlite_log import LogAhead
 from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_tables import SqliteTables
 from lastgood.backends.sqlite_writes import SqliteWriter
@@ -87,6 +88,7 @@ class SqliteBackend(Backend, forking.Forkable):
         self.failpoint: Failpoint = _no_failpoint
         self._clock = clock
         self._connections = Connections(self.path, connect, relaxed=durability == "relaxed")
+        self._log = LogAhead(self._connections.path)
         self._known = Verified()
         self._recent = Recent()
         self._group = Group(self._execute)
@@ -308,6 +310,8 @@ class SqliteBackend(Backend, forking.Forkable):
                 connection.execute("ROLLBACK")
             raise
         self.failpoint("after-commit")
+        if self.durability == "strict":
+            self._log.committed()
         return result
 
     def _connections_reset(self) -> None:

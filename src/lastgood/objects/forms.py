@@ -8,13 +8,15 @@ holds for values that have the very types that it was found out from, and is use
 
 from __future__ import annotations
 
-from functools import cached_property
-from itertools import compress, count, islice
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from itertools import compress, count
+from operator import itemgetter
 
 from lastgood.objects.walking import Sift, Sifted, Sort, sort_of, without_atoms
 
 MANY, MOST = 256, 1 << 16
-"""Something is remembered about levels of so many values: nine bytes for each of them."""
+"""Something is remembered about levels of so many values: at most 16 bytes for each of them."""
 
 
 class Forms:
@@ -39,10 +41,11 @@ class Forms:
             return without_atoms(values)
         if more > len(form.types) // 4:
             self._by_depth[depth] = _Form(types)
+        if not more:
+            return form.chosen(values), form.kinds
         # The interpreter lists what a list holds from its end, which is where lists grow.
         found, kinds = without_atoms(values[:more])
-        found.extend(compress(islice(values, more, None), form.places))
-        return found, form.kinds | kinds
+        return found + form.chosen(values[more:]), form.kinds | kinds
 
 
 class _Form:
@@ -57,6 +60,18 @@ class _Form:
         return frozenset(cls for cls in set(self.types) if sort_of(cls) is not Sort.ATOM)
 
     @cached_property
-    def places(self) -> bytes:
-        """Where they stand: a 1 for each of their places, and a 0 for the others."""
-        return bytes(map(self.kinds.__contains__, self.types))
+    def chosen(self) -> Callable[[list[object]], list[object]]:
+        """How they are taken from values of these types, without touching the others."""
+        places = list(compress(_numbers(), map(self.kinds.__contains__, self.types)))
+        if len(places) == len(self.types):
+            return lambda values: values
+        if len(places) <= 1:
+            return lambda values: [values[place] for place in places]
+        taken = itemgetter(*places)
+        return lambda values: list(taken(values))
+
+
+@cache
+def _numbers() -> Sequence[int]:
+    """The places that there can be, made once: all forms hold the same numbers."""
+    return tuple(range(MOST))

@@ -1,0 +1,146 @@
+"""The log of a SQLite store has room ahead: as large as it is of use, and of no other effect."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lastgood import BlockingClient
+from lastgood.backends import sqlite_log
+from lastgood.backends.sqlite import SqliteBackend
+
+KILLED = """
+import os, signal, sys
+from lastgood import BlockingClient
+client = BlockingClient.sqlite(sys.argv[1])
+for number in range(40):
+    client.save("a", session_id="t", execution_state={"n": number})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def saved(client: BlockingClient, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        client.save("a", session_id="t", execution_state={"n": number})
+
+
+def numbers(path: Path) -> list[int]:
+    with BlockingClient.sqlite(path) as client:
+        assert client.verify(data=True).clean
+        found = client.timeline("a", "t", limit=200)
+        return sorted(each.state["n"] for each in found)
+
+
+def room(path: Path) -> int:
+    """The zeros at the end of the log."""
+    data = log_of(path).read_bytes()
+    return len(data) - len(data.rstrip(b"\0"))
+
+
+def test_a_log_that_grows_has_room_for_the_next_commits(path: Path) -> None:
+    with BlockingClient.sqlite(path) as client:
+        saved(client, 40)
+        size = log_of(path).stat().st_size
+        assert room(path) > 8192
+        saved(client, 2)
+        assert log_of(path).stat().st_size == size
+
+
+def test_the_room_is_used_up_and_made_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_log, "MOST", 256 << 10)
+    sizes = set()
+    with BlockingClient.sqlite(path) as client:
+        for number in range(80):
+            saved(client, 1, number)
+            sizes.add(log_of(path).stat().st_size)
+            assert room(path) <= 2 * sqlite_log.MOST
+    assert len(sizes) <= 40, "most commits made it longer"
+    assert numbers(path) == list(range(80))
+
+
+def test_what_was_saved_is_found_by_who_reads_the_log_from_its_start(
+    path: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    with BlockingClient.sqlite(path) as client:
+        saved(client, 40)
+        assert room(path)
+        shutil.copy(path, copy)
+        shutil.copy(log_of(path), log_of(copy))
+    assert numbers(copy) == list(range(40))
+
+
+def test_what_was_saved_is_there_after_a_kill(path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, path], check=False, timeout=60)
+    assert killed.returncode < 0
+    assert room(path)
+    assert numbers(path) == list(range(40))
+
+
+def test_clients_that_take_turns_do_not_make_room_on_top_of_each_other(path: Path) -> None:
+    with BlockingClient.sqlite(path) as one, BlockingClient.sqlite(path) as other:
+        for number in range(0, 120, 2):
+            saved(one, 1, number)
+            saved(other, 1, number + 1)
+            assert not log_of(path).exists() or room(path) <= 2 * sqlite_log.MOST
+    assert numbers(path) == list(range(120))
+
+
+def test_a_store_that_does_not_wait_for_the_disk_needs_no_room(path: Path) -> None:
+    with BlockingClient.sqlite(path, durability="relaxed") as client:
+        saved(client, 40)
+        assert room(path) < 8192
+
+
+def test_a_store_behind_a_link_has_room_where_its_log_is(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    with BlockingClient.sqlite(link) as client:
+        saved(client, 40)
+        assert room(path) > 8192
+        assert not log_of(link).exists()
+
+
+@pytest.mark.parametrize("error", [PermissionError, FileNotFoundError, OSError])
+def test_a_commit_does_not_fail_for_want_of_room(
+    error: type[OSError], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(path: str, ahead: int) -> int:
+        raise error(28, "no room")
+
+    monkeypatch.setattr(sqlite_log, "extended", failing)
+    with BlockingClient.sqlite(path) as client:
+        saved(client, 40)
+        assert room(path) < 8192
+    assert numbers(path) == list(range(40))
+
+
+def test_bytes_that_another_writer_adds_meanwhile_stay(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worst moment: a commit of another process comes between the look and the zeros."""
+    extended: Callable[[str, int], int] = sqlite_log.extended
+    other = BlockingClient.on(SqliteBackend(path))
+
+    def met(log: str, ahead: int) -> int:
+        monkeypatch.setattr(sqlite_log, "extended", extended)
+        saved(other, 3, first=100)
+        return extended(log, ahead)
+
+    with BlockingClient.sqlite(path) as client:
+        monkeypatch.setattr(sqlite_log, "extended", met)
+        saved(client, 40)
+    other.close()
+    assert numbers(path) == [*range(40), 100, 101, 102]
