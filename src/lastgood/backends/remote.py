@@ -55,7 +55,7 @@ from lastgood.backends.queries import (
     ThreadName,
     about_history,
 )
-from lastgood.backends.remote_changes import Change, Decision, Exhausted, Kind, decide
+from lastgood.backends.remote_changes import Aim, Change, Decision, Exhausted, Kind, decide
 from lastgood.backends.remote_clock import ServerClock, ticks
 from lastgood.backends.remote_memory import Memory
 from lastgood.backends.remote_recall import RecalledTables
@@ -248,7 +248,7 @@ class RemoteBackend(Backend, forking.Forkable):
             if outcome == "stream":
                 continue
             if outcome != "moved":
-                attempt.intent = attempt.intent.again()
+                attempt.aim = Aim.of(attempt.aim.intent.again())
             if outcome != "unknown":
                 return False
 
@@ -273,13 +273,13 @@ class RemoteBackend(Backend, forking.Forkable):
 
     async def _decision(self, attempt: Attempt) -> Decision:
         """What to write: decided on what is remembered, else on what the store says."""
-        intent, refused = attempt.intent, attempt.refused
-        scope = intent.scope
+        aim, refused = attempt.aim, attempt.refused
+        scope = aim.scope
         known = self._memory.recall(scope)
         while known is not None and (now := self._clock.now()) is not None:
             tables = RecalledTables(scope, now + self._shift(), known)
             try:
-                decision = decide(tables, known.version, intent, refused, self._next)
+                decision = decide(tables, known.version, aim, refused, self._next)
             except Exhausted as empty:
                 await attempt.tries.of(partial(self._supplied, empty))
             except Exception:  # what is remembered may be out of date: nobody is refused by it
@@ -288,12 +288,11 @@ class RemoteBackend(Backend, forking.Forkable):
                 if decision.change is None:
                     break
                 return decision.at(now)
-        place = ThreadName(scope.tenant, scope.thread)
-        also = [AskLanes(place, few=True)] if self._memory.lacks_lane(scope) else []
+        also = [AskLanes(aim.place, few=True)] if self._memory.lacks_lane(scope) else []
         return await self._read(
             scope.tenant,
             [*_of_scope(scope), *also],
-            lambda rows: decide(rows, rows.version(place), intent, refused, self._next),
+            lambda rows: decide(rows, rows.version(aim.place), aim, refused, self._next),
             attempt.tries,
         )
 
@@ -324,8 +323,8 @@ class Attempt:
     """A commit on its way."""
 
     def __init__(self, intent: Intent) -> None:
-        self.intent = intent
-        self.place = ThreadName(intent.scope.tenant, intent.scope.thread)
+        self.aim = Aim.of(intent)
+        self.place = self.aim.place
         self.refused: Taken = NOTHING
         self.tries = Tries()
         self.doubtful: Writes | None = None

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from lastgood.backends.queries import AskPlaces, Need, ThreadName
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.tables import taken
-from lastgood.commits import Brought, Found, Intent, Loose, Place, Taken, Writes
+from lastgood.commits import Brought, Found, Intent, Loose, Place, Scope, Taken, Writes
 from lastgood.manifest import Spot
 from lastgood.pages import SLICE
 from lastgood.rows import (
@@ -106,6 +106,20 @@ class Change(NamedTuple):
         return [part for part in self.parts if len(part.data) >= SLICE]
 
 
+class Aim(NamedTuple):
+    """An intent, and what it is decided on: found out once for all the times that it is tried."""
+
+    intent: Intent
+    scope: Scope
+    place: ThreadName
+
+    @classmethod
+    def of(cls, intent: Intent) -> Aim:
+        """What an intent needs."""
+        scope = intent.scope
+        return cls(intent, scope, ThreadName(scope.tenant, scope.thread))
+
+
 class Decision(NamedTuple):
     """What an intent comes to: the writes with their keys, and the change that makes them true."""
 
@@ -120,18 +134,16 @@ class Decision(NamedTuple):
 
 
 def decide(
-    tables: RemoteTables, version: int | None, intent: Intent, refused: Taken, supply: Supply
+    tables: RemoteTables, version: int | None, aim: Aim, refused: Taken, supply: Supply
 ) -> Decision:
     """Look, decide, and make the change ready."""
-    scope = intent.scope
-    found = tables.look(scope)
+    found, place = tables.look(aim.scope), aim.place
     while True:
-        writes = intent.decide(found, refused)
+        writes = aim.intent.decide(found, refused)
         also = taken(tables, writes, _not_known) - refused
         if not also:
             break
         refused |= also
-    place = ThreadName(scope.tenant, scope.thread)
     if writes._replace(answer=None) == Writes():
         return Decision(writes, found, None)
     if not {row.place for row in writes.items}.issuperset(tables.supposed):
