@@ -75,6 +75,7 @@ def check(library: Library, old: Row, new: Row, values: tuple[Any, Any]) -> Diff
     return diff
 
 
+@pytest.mark.slow
 @given(histories(), st.integers(1, 4))
 @EXAMPLES
 def test_any_two_of_a_history(versions: list[Any], forget: int) -> None:

@@ -189,6 +189,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
             del sys.modules[name]
 
 
+@pytest.mark.slow
 @each_page_that_runs
 def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, modules: dict[str, Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -172,3 +173,36 @@ class TestWhatCountsAsSet:
         assert cloned.inner.model_dump(exclude_unset=True) == {"b": 3}
         cloned.b = 7
         assert cloned.model_fields_set == {"a", "b", "inner"}
+
+    @pytest.mark.parametrize("key", [None, b"k" * 32])
+    def test_a_load_gives_it_back(self, key: bytes | None, tmp_path: Path) -> None:
+        agent = Agent([Model(a=5, inner=Model(b=3)), Model(a=1, b=2, inner=None)])
+        manager = CheckpointManager("file", tmp_path, "pickle" if key else "json", key=key)
+        manager.save("k", agent)
+        found = manager.load("k", Agent([])).inner
+        assert [each.model_fields_set for each in found] == [{"a", "inner"}, {"a", "b", "inner"}]
+        manager.save("m", agent.inner[0])
+        target = manager.load("m", Model(a=1, b=1, inner=1))
+        assert target.model_dump(exclude_unset=True) == {"a": 5, "inner": {"b": 3}}
+
+    def test_a_state_of_before_counts_as_set(self) -> None:
+        state = Model(a=5).state_dict()
+        assert state.pop("__unset__") == ["b", "inner"]
+        target = Model()
+        target.load_state_dict(state)
+        assert target.model_fields_set == {"a", "b", "inner"}
+
+    @pytest.mark.parametrize("unset", [None, 5, "b", [[]], ["b", {}, 3, "none of its fields"]])
+    def test_what_is_no_list_of_names_is_harmless(self, unset: object) -> None:
+        target = Model()
+        target.load_state_dict(Model(a=5).state_dict() | {"__unset__": unset})
+        assert target.a == 5
+        assert "a" in target.model_fields_set
+
+    def test_it_is_no_difference(self) -> None:
+        manager, agent = CheckpointManager(), Agent([Model(a=5)])
+        manager.save("k", agent)
+        agent.inner[0].b = 2
+        assert agent.inner[0].model_fields_set == {"a", "b"}
+        assert manager.diff("k", agent=agent) == {"added": {}, "removed": {}, "changed": {}}
+        assert not any(agent.inner[0].diff(Model(a=5)).values())

@@ -20,6 +20,7 @@ from lastgood.objects.fields import (
     attributes,
     blank,
     check_room,
+    count_as_unset,
     overrides,
     present,
     scope,
@@ -33,6 +34,7 @@ from lastgood.objects.reshaping import refilled
 from lastgood.objects.states import (
     CLASS,
     OBJECT,
+    UNSET,
     VALUE,
     State,
     fields_in,
@@ -218,6 +220,7 @@ class _Binder:
         fields = self._staying(value) | fields_in(state)
         skipped = skipped_by(value)
         write(value, {name: item for name, item in fields.items() if name not in skipped})
+        count_as_unset(value, state.get(UNSET))
 
     def _staying(self, value: Stateful) -> State:
         """The fields that an object keeps if the state has none of that name."""

@@ -1,7 +1,8 @@
 """What differs between two states, field by field.
 
 Owns when two values are the same: type for type, NaN equals NaN, the order of a dict's keys does
-not matter, and neither does whether parts are shared. Must not know where states come from.
+not matter, and neither does whether parts are shared, nor which fields of a model were set. Must
+not know where states come from.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from lastgood.codec import Codec
 from lastgood.errors import SerializationError
 from lastgood.objects.fields import held_by
-from lastgood.objects.states import State
+from lastgood.objects.states import UNSET, State, is_state
 from lastgood.objects.walking import MAPPINGS, Sort, sort_of
 
 Differences = dict[str, dict[str, Any]]
@@ -21,6 +22,7 @@ _BESIDE = object()
 
 def differences(old: State, new: State) -> Differences:
     """The fields that were added, removed and changed; a changed one as `(old, new)`."""
+    old, new = _values(old), _values(new)
     return {
         "added": {name: value for name, value in new.items() if name not in old},
         "removed": {name: value for name, value in old.items() if name not in new},
@@ -60,12 +62,17 @@ def same(old: Any, new: Any) -> bool:
 def _opened(value: Any) -> dict[Any, Any]:
     """Step -> part, with what else makes a container what it is."""
     if type(value) in MAPPINGS:
+        value = _values(value) if is_state(value) else value
         return {**value, _BESIDE: getattr(value, "default_factory", None)}
     if isinstance(value, tuple | list):
         return dict(enumerate(value))
     if sort_of(type(value)) is Sort.CONTAINER:
         return {**dict(enumerate(value)), _BESIDE: value.maxlen}
     return held_by(value)
+
+
+def _values(state: State) -> State:
+    return {name: value for name, value in state.items() if name != UNSET}
 
 
 def _same_leaves(old: Any, new: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from lastgood.codec import blank_record
 from lastgood.errors import SchemaMigrationError
 from lastgood.objects.layouts import EXTRA, Layout, layout_of
-from lastgood.objects.states import CLASS, STORED, VERSION, State, is_word
+from lastgood.objects.states import CLASS, STORED, UNSET, VERSION, State, is_word
 
 F = TypeVar("F", bound=Callable[..., object])
 _FIELDS_SET = "__pydantic_fields_set__"
@@ -157,7 +157,15 @@ def _unkept(name: str, built_in: str) -> TypeError:
 
 def signed(value: Stateful, fields: State) -> State:
     """Fields with the version and the class of their object behind them."""
-    return {**fields, VERSION: version_of(value), CLASS: type(value).__name__}
+    unset = _unset(value, fields) if layout_of(type(value)).is_pydantic else []
+    words = {UNSET: unset} if unset else {}
+    return {**fields, **words, VERSION: version_of(value), CLASS: type(value).__name__}
+
+
+def _unset(value: Any, fields: State) -> list[str]:
+    """The fields of a pydantic model that are as they are because nobody has set them."""
+    rest = type(value).__pydantic_fields__.keys() - value.__pydantic_fields_set__
+    return [name for name in fields if name in rest]
 
 
 def own_state(value: Stateful) -> State:
@@ -283,6 +291,14 @@ def count_as_set(value: Any, names: frozenset[str] | None) -> None:
     """Let exactly these fields count as set, as `names_set` gave them."""
     if names is not None:
         layout_of(type(value)).slots[_FIELDS_SET].__set__(value, set(names))
+
+
+def count_as_unset(value: Any, names: object) -> None:
+    """Let these fields count as not set, as they did when the state was made."""
+    if isinstance(names, list) and layout_of(type(value)).is_pydantic:
+        value.__pydantic_fields_set__.difference_update(
+            name for name in names if isinstance(name, str)
+        )
 
 
 def _remove(value: Any, name: str) -> None:

@@ -18,6 +18,8 @@ State = dict[str, Any]
 CLASS: Final = "__class__"
 VERSION: Final = "__version__"
 VALUE: Final = "__value__"
+UNSET: Final = "__unset__"
+"""In the state of a pydantic model: the fields that nobody has set, if there are any."""
 SHARED: Final = "__shared__"
 """In what is stored: the values that several places share, by number."""
 OBJECT: Final = "__object__"
