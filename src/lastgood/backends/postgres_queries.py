@@ -106,9 +106,12 @@ class Questions:
                 )
                 return Statement(text, [*_place(place), list(digests)], list)
             case AskSeqs(place):
-                # Every page of a history asks for it: it must not cost what the thread holds.
-                few = f"SELECT seq FROM {self._at}.checkpoint WHERE thread = {self._key}"
-                text = f"SELECT seq FROM ({few} LIMIT {COUNTED + 1}) AS few ORDER BY seq"
+                # Every page of a history asks for it.
+                text = (
+                    f"SELECT seq FROM {self._at}.checkpoint"
+                    f" WHERE thread = {self._counted('checkpoints')}"
+                    f" ORDER BY seq LIMIT {COUNTED + 1}"
+                )
                 return Statement(text, _place(place), lambda rows: [seq for (seq,) in rows])
             case AskItems(place, listing):
                 return self._items(place, listing, shift)
@@ -123,12 +126,25 @@ class Questions:
                     lambda rows: [columns(ItemRow, row) for row in rows],
                 )
             case AskItemCount(place):
-                # Every look at items asks for it: it must not cost what the thread holds.
-                few = f"SELECT FROM {self._at}.item WHERE thread = {self._key} LIMIT {COUNTED + 1}"
+                # Every look at items asks for it.
+                few = (
+                    f"SELECT FROM {self._at}.item WHERE thread = {self._counted('items')}"
+                    f" ORDER BY shelf, key LIMIT {COUNTED + 1}"
+                )
                 text = f"SELECT count(*) FROM ({few}) AS few"
                 return Statement(text, _place(place), lambda rows: rows[0][0])
             case _:
                 return self._plain(query)
+
+    def _counted(self, rows: str) -> str:
+        """The key of a thread that has few of some rows; NULL for one of which none are counted.
+
+        Counting must cost neither what the thread holds nor what the store holds. A limit is not
+        enough for that: by its statistics PostgreSQL may expect short threads, and collect a long
+        one whole before the limit applies; or long ones, and read the table from its beginning
+        for a short one, unless an order is asked for that only the index has.
+        """
+        return f"{self._key.removesuffix(')')} AND {rows} <= {COUNTED})"
 
     def _plain(self, query: Query) -> Statement:
         """Rows of one table by keys within the thread."""

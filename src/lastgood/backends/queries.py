@@ -146,7 +146,7 @@ class AskChildren:
 
 @dataclass(frozen=True, slots=True)
 class AskSeqs:
-    """Every number of a thread's checkpoints, in order; more than `tables.COUNTED` is enough."""
+    """Every number of a thread's checkpoints, in order; anything if over `tables.COUNTED`."""
 
     place: ThreadName
 
@@ -169,7 +169,7 @@ class AskPlaces:
 
 @dataclass(frozen=True, slots=True)
 class AskItemCount:
-    """How many items a thread has; of more than `tables.COUNTED`, that it has more is enough."""
+    """How many items a thread has; anything if it has more than `tables.COUNTED`."""
 
     place: ThreadName
 
