@@ -108,11 +108,12 @@ def _fresh_id() -> str:
 class Message:
     """One message of a conversation.
 
-    `content` is text, or a sequence of parts. Without a `message_id` it gets one of its own.
+    `content` is text, or a sequence of parts; None, as some providers have it beside tool calls, is
+    nothing said. Without a `message_id` it gets one of its own.
     """
 
     role: Role | str
-    content: str | Sequence[Part] = ""
+    content: str | Sequence[Part] | None = ""
     message_id: str | int = field(default_factory=_fresh_id)
     author: str | None = None
     """Who of several users or agents."""
@@ -127,7 +128,7 @@ class Message:
         """The content as parts, whichever way it was given."""
         if isinstance(self.content, str):
             return (TextPart(self.content),) if self.content else ()
-        return tuple(self.content)
+        return tuple(self.content or ())
 
     @property
     def text(self) -> str:

@@ -165,6 +165,27 @@ def test_a_thread_info_speaks_both_languages() -> None:
     assert (info.title, info.user) == (info.thread_name, info.user_id) == ("Trip", "ann")
 
 
+@pytest.mark.parametrize("how", ["put_state", "put_messages", "put_state_cache", "put_thread"])
+def test_a_thread_that_begins_belongs_to_the_user_of_the_client(how: str) -> None:
+    """Unless the config names one."""
+    checkpointer = InMemoryCheckpointer(user="ada")
+    for config in (CONFIG, {"thread_id": "theirs", "user_id": "bob"}):
+        given = {"put_messages": [Message("user", "hi")], "put_thread": ThreadInfo("t")}
+        getattr(checkpointer, how)(config, given.get(how, {"n": 1}))
+    owners = {info.thread_id: info.user for info in checkpointer.get_threads({})}
+    assert owners == {"t": "ada", "theirs": "bob"}
+
+
+def test_a_message_may_have_no_content() -> None:
+    """As OpenAI's have none beside tool calls."""
+    message = Message("assistant", None)
+    assert (message.parts, message.text, message.tool_calls) == ((), "", ())
+    checkpointer = InMemoryCheckpointer()
+    checkpointer.put_messages(CONFIG, [message])
+    assert checkpointer.get_messages(CONFIG) == [message]
+    assert checkpointer.get_messages(CONFIG, "x") == []
+
+
 def test_what_a_search_looks_into() -> None:
     parts = [{"type": "text", "text": "said"}, {"type": "image", "data": "bytes"}]
     assert spoken({"content": parts}) == "said"

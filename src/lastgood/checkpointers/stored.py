@@ -62,6 +62,8 @@ class Stored(BaseCheckpointer[StateT]):
 
     def _where(self, config: Config) -> Where:
         where = read_config(config)
+        if where.owner is None:
+            where = where._replace(owner=self._core.options.user)
         return where if self._isolates else where._replace(user=None)
 
     async def _written(self, operation: Operation[T]) -> T:
