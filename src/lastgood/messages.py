@@ -113,7 +113,7 @@ class Message:
     """
 
     role: Role | str
-    content: str | Sequence[Part] | None = ""
+    content: str | Sequence[Part] = ""
     message_id: str | int = field(default_factory=_fresh_id)
     author: str | None = None
     """Who of several users or agents."""

@@ -302,6 +302,8 @@ class SqliteBackend(Backend, forking.Forkable):
             self._connections.check_file()
             self._recent.begin(connection.execute("PRAGMA data_version").fetchone()[0])
             result = work(connection)
+            if self.durability == "strict":
+                self._log.committing()
             self.failpoint("before-commit")
             connection.execute("COMMIT")
         except BaseException:
@@ -310,8 +312,6 @@ class SqliteBackend(Backend, forking.Forkable):
                 connection.execute("ROLLBACK")
             raise
         self.failpoint("after-commit")
-        if self.durability == "strict":
-            self._log.committed()
         return result
 
     def _connections_reset(self) -> None:

@@ -250,7 +250,9 @@ class Connections:
         """Which file the path leads to: somebody may delete it and make another."""
         try:
             status = os.stat(self.path)  # noqa: PTH116, for it is asked at every commit
-        except OSError:
+        except OSError as error:
+            if error.errno is None:  # not of the disk: a signal's handler may raise TimeoutError
+                raise
             return None
         return status.st_dev, status.st_ino
 

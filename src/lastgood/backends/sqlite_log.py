@@ -5,14 +5,14 @@ the data: a commit at the end of the log waits about half as long again as one w
 uses its log again from the start after a while, so this is about the first megabytes of each
 process. Owns when and by how much; must not know what is in the log.
 
-The invariant: bytes are only ever added behind the last one, and only zeros. SQLite takes them for
-no frame, as it does what a crash has left there, and writes its own over them.
+The invariant: nothing but zeros, behind the last byte, by who holds the write lock. SQLite takes
+them for no frame, as it does what a crash has left there, and writes its own over them.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import stat
 
 EVERY = 4
 """Commits from one look at the log to the next."""
@@ -21,22 +21,29 @@ TIMES, MOST = 8, 512 << 10
 the next commit has to write the zeros out too."""
 END = 512
 """So many zeros at the end are room: SQLite fills its pages from behind."""
+ZEROS = bytes(MOST)  # not made at a commit, which would fail where memory is short
+
+_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
 
 
 class LogAhead:
-    """The log of one store, as it is left by commits that are on the disk when they return."""
+    """The log of one store, as it is found by commits that are on the disk when they return."""
 
     def __init__(self, path: str) -> None:
         self._path = os.path.realpath(path) + "-wal"
         self._commits = 0
         self._size: int | None = None
 
-    def committed(self) -> None:
-        """After each commit; that there can be no room is no reason for one to fail."""
+    def committing(self) -> None:
+        """Before each commit, inside its transaction; that there is no room does not hinder it."""
         self._commits += 1
-        if self._commits % EVERY == 0:
-            with suppress(OSError):
-                self._look()
+        if self._commits % EVERY:
+            return
+        try:
+            self._look()
+        except OSError as error:
+            if error.errno is None:  # not of the disk: a signal's handler may raise TimeoutError
+                raise
 
     def _look(self) -> None:
         known, self._size = self._size, os.stat(self._path).st_size  # noqa: PTH116, in commits
@@ -46,9 +53,11 @@ class LogAhead:
 
 def extended(path: str, ahead: int) -> int:
     """By how much a log was made longer; not at all if another process has made room before us."""
-    file = os.open(path, os.O_RDWR | os.O_APPEND)
+    file = os.open(path, _FLAGS)
     try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return 0
         os.lseek(file, -END, os.SEEK_END)
-        return os.write(file, bytes(ahead)) if any(os.read(file, END)) else 0
+        return os.write(file, memoryview(ZEROS)[:ahead]) if any(os.read(file, END)) else 0
     finally:
         os.close(file)

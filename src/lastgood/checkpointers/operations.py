@@ -32,7 +32,7 @@ from lastgood.core import Core, Loaded
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.item_rules import ChangeItems, Outcome, live_item
 from lastgood.removal_rules import Delete, Expire
-from lastgood.rows import CheckpointRow
+from lastgood.rows import CheckpointRow, ItemRow
 from lastgood.rules import Save
 
 AGENT = "agent"
@@ -47,6 +47,13 @@ class Head(NamedTuple):
     loaded: Loaded | None = None
     cached: bytes | None = None
     """A state that is newer than the head's, encoded."""
+
+
+class Looked(NamedTuple):
+    """Something of a thread, encoded, and the thread's key; None if it is not there."""
+
+    thread: int | None = None
+    values: Sequence[bytes] = ()
 
 
 class Put(NamedTuple):
@@ -147,27 +154,34 @@ async def put_messages(core: Core, where: Where, append: Append, holder: int | N
         append = replace(append, known=writes.answer.places)
 
 
-async def list_messages(core: Core, where: Where, listing: ItemListing) -> list[bytes]:
-    """Encoded messages in the order in which they came."""
+async def list_messages(core: Core, where: Where, listing: ItemListing) -> Looked:
+    """Messages in the order in which they came."""
+    rows: Sequence[ItemRow] = ()
     if where.user is None:
         rows = (await core.backend.items(core.tenant, [listing]))[0]
-        return [row.value for row in rows]
+    if rows:
+        return Looked(rows[0].thread, [row.value for row in rows])
     found = await look(core, where)
-    if found.live is None:
-        return []
+    if found.live is None or where.user is None:
+        return _looked(found)
     rows = (await core.backend.items(core.tenant, [listing]))[0]
-    return [row.value for row in rows if row.thread == found.live.thread]
+    return _looked(found, *(row for row in rows if row.thread == found.live.thread))
 
 
-async def get_message(core: Core, where: Where, id: str) -> bytes | None:
-    """One encoded message."""
+def _looked(found: Found, *rows: ItemRow | None) -> Looked:
+    live = None if found.live is None else found.live.thread
+    return Looked(live, [row.value for row in rows if row is not None])
+
+
+async def get_message(core: Core, where: Where, id: str) -> Looked:
+    """One message."""
     index = IDS, id.encode()
     found = await look(core, where, index)
     if index not in found.items:
-        return None
+        return _looked(found)
     place = MESSAGES, found.items[index].value
-    row = (await look(core, where, place)).items.get(place)
-    return None if row is None else row.value
+    found = await look(core, where, place)
+    return _looked(found, found.items.get(place))
 
 
 async def delete_message(core: Core, where: Where, id: str, holder: int | None) -> bool:
@@ -194,10 +208,10 @@ async def change(core: Core, where: Where, **changes: Any) -> Outcome:
     return answer
 
 
-async def item(core: Core, where: Where, place: Place) -> bytes | None:
+async def item(core: Core, where: Where, place: Place) -> Looked:
     """A live item of a thread."""
-    row = live_item(await look(core, where, place), place)
-    return None if row is None else row.value
+    found = await look(core, where, place)
+    return _looked(found, live_item(found, place))
 
 
 async def entry(core: Core, where: Where) -> ThreadEntry | None:

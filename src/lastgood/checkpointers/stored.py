@@ -19,7 +19,10 @@ from lastgood.model import seconds
 T = TypeVar("T")
 
 DAY = 86400.0
-READ_AGAIN = "Read it again (aget_state), then put what should be there now."
+READ_AGAIN = (
+    "Read it again (aget_state; aget_messages, if states are not read here), then put what should "
+    "be there now."
+)
 
 
 class Stored(BaseCheckpointer[StateT]):

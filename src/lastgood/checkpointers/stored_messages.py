@@ -70,7 +70,8 @@ class StoredMessages(Stored[StateT]):
             every=True,  # no message has a time to live
         )
         found = await self._driver.run(operations.list_messages(self._core, where, wanted))
-        return [self._message(value) for value in found]
+        self._writers.looked(config, where, found.thread)
+        return [self._message(value) for value in found.values]
 
     def _message(self, value: bytes) -> Message:
         return self._core.codec.unpack(value)  # type: ignore[return-value]
@@ -78,7 +79,8 @@ class StoredMessages(Stored[StateT]):
     async def aget_message(self, config: Config, message_id: str) -> Message | None:
         where, id = self._where(config), as_text(message_id, "message_id")
         found = await self._driver.run(operations.get_message(self._core, where, id))
-        return None if found is None else self._message(found)
+        self._writers.met(config, where, found.thread)
+        return self._message(found.values[0]) if found.values else None
 
     async def adelete_message(self, config: Config, message_id: str) -> bool:
         """Remove a message; whether it was there."""

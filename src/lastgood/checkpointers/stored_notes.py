@@ -35,7 +35,8 @@ class StoredNotes(Stored[StateT]):
         where = self._where(config)
         place = TOOLS, as_text(tool_call_id, "tool_call_id").encode()
         found = await self._driver.run(operations.item(self._core, where, place))
-        return None if found is None else self._core.codec.unpack(found)
+        self._writers.met(config, where, found.thread)
+        return self._core.codec.unpack(found.values[0]) if found.values else None
 
     async def arequest_stop(self, config: Config) -> bool:
         """Ask whoever runs the thread to stop; False if there is no such thread."""
@@ -46,7 +47,7 @@ class StoredNotes(Stored[StateT]):
 
     async def ais_stop_requested(self, config: Config) -> bool:
         where = self._where(config)
-        return await self._driver.run(operations.item(self._core, where, STOP)) is not None
+        return bool((await self._driver.run(operations.item(self._core, where, STOP))).values)
 
     async def aclear_stop_request(self, config: Config) -> bool:
         """Take the request back; whether there was one."""

@@ -65,6 +65,7 @@ class StoredThreads(Stored[StateT]):
     async def aget_thread(self, config: Config) -> ThreadInfo | None:
         where = self._where(config)
         entry = await self._driver.run(operations.entry(self._core, where))
+        self._writers.looked(config, where, None if entry is None else entry.row.thread)
         if entry is None:
             return None
         return (await self._with_metadata([listing.info_of(self._core, entry)]))[0]

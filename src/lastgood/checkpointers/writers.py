@@ -1,9 +1,10 @@
 """What the writers of a checkpointer have seen: how a lost update and a late writer are noticed.
 
 A writer is a run, if its config has a `run_id`; otherwise the config object; otherwise, for configs
-that were made for one call, the checkpointer as a whole. One that has read a thread writes only on
-top of what it read or wrote last; one that never read is not checked for that. Either is refused
-once the thread that it knew was deleted, until it reads again. Configs are compared by identity and
+that were made for one call, the checkpointer as a whole. One that has read a state writes only on
+top of what it read or wrote last; one that never did is not checked for that. Either is refused
+once the thread that it knew was deleted, until it reads again: the state if it had read that, else
+the messages or what is known of the thread will do. Configs are compared by identity and
 never written to. Bounded: of many writers the oldest are forgotten, and then not checked.
 """
 
@@ -51,6 +52,17 @@ class Writers:
         """A writer has read the state of its thread."""
         for key, known in self._known(config, where):
             self._note(key, seen._replace(doubts=_still_open(known, seen.version)), config)
+
+    def looked(self, config: Config, where: Where, thread: int | None) -> None:
+        """A writer has read of its thread, if not its state: that alone tells what to put on."""
+        for key, known in self._known(config, where):
+            if known.version is None and known.thread != thread:
+                self._note(key, known._replace(thread=thread), config)
+
+    def met(self, config: Config, where: Where, thread: int | None) -> None:
+        """A writer has asked for one thing, which it would not take for reading again."""
+        if thread is not None and self.expects(config, where).thread is None:
+            self.looked(config, where, thread)
 
     def wrote(self, config: Config, where: Where, thread: int, version: bytes | None) -> None:
         """A writer has written; `version` is None if that was no state."""

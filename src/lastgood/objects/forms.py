@@ -73,5 +73,5 @@ class _Form:
 
 @cache
 def _numbers() -> Sequence[int]:
-    """The places that there can be, made once: all forms hold the same numbers."""
+    """The places that there can be, made once, as all forms hold them: two megabytes."""
     return tuple(range(MOST))

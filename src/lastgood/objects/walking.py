@@ -159,8 +159,7 @@ class _Reached:
     def parted(self, found: list[object], kinds: frozenset[type]) -> Level:
         """What comes next, by whether it was reached before."""
         self._lists.append(found)
-        counted = sum(map(getrefcount, found))
-        if counted == HELD_ONCE * len(found) or max(map(getrefcount, found)) <= HELD_ONCE + 1:
+        if max(set(map(getrefcount, found))) <= HELD_ONCE + 1:
             return Level(found, [], kinds)
         self._note()
         ids = set(map(id, found))

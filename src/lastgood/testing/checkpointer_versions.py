@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lastgood import StaleWriterError, StorageError, ThreadDeletedError
-from lastgood.checkpointers import AgentState, ThreadInfo
+from lastgood.checkpointers import AgentState, Message, ThreadInfo
 from lastgood.commits import Intent, Writes
 from lastgood.testing.checkpointer_cases import T1, ids, said, texts
 from lastgood.testing.checkpointer_store import CheckpointerStore, case
@@ -199,6 +199,45 @@ async def a_late_writer_brings_nothing_back(store: CheckpointerStore) -> None:
         await put(late)
         await other.adelete_thread({"thread_id": "t"})
         await checkpointer.aget_state(late)
+
+
+@case(builtin=True)
+async def a_late_writer_that_read_no_state_brings_nothing_back(store: CheckpointerStore) -> None:
+    """Whatever it read of the thread, it knew it; and it may begin it anew once it read again."""
+    checkpointer, other = await store.open(), await store.open()
+    reads: list[Callable[[Any], Any]] = [
+        checkpointer.aget_messages,
+        lambda c: checkpointer.aget_message(c, "a"),
+        checkpointer.aget_thread,
+        lambda c: checkpointer.aget_tool_result(c, "call"),
+    ]
+    for number, read in enumerate(reads):
+        for late in ({"thread_id": f"t{number}"}, {"thread_id": f"u{number}", "run_id": "late"}):
+            there = {"thread_id": late["thread_id"]}
+            await other.aput_messages(there, [Message("user", "hi", message_id="a")])
+            await other.aput_tool_result(there, "call", 1)
+            assert await read(late) is not None
+            await other.adelete_thread(there)
+            assert await checkpointer.ais_stop_requested(late) is False
+            with pytest.raises(ThreadDeletedError, match="aget_messages"):
+                await checkpointer.aput_messages(late, said("late"))
+            with pytest.raises(ThreadDeletedError):
+                await checkpointer.aput_tool_result(late, "call", 2)
+            assert await checkpointer.aget_messages(late) == []
+            await checkpointer.aput_messages(late, said("anew"))
+
+
+@case(builtin=True)
+async def a_late_writer_of_a_state_has_to_read_that_again(store: CheckpointerStore) -> None:
+    """That its messages are gone does not make the state that it had read a new one."""
+    checkpointer, other = await store.open(), await store.open()
+    late = {"thread_id": "t", "run_id": "late"}
+    await other.aput_state({"thread_id": "t"}, {"n": 1})
+    await checkpointer.aget_state(late)
+    await other.adelete_thread({"thread_id": "t"})
+    assert await checkpointer.aget_messages(late) == []
+    with pytest.raises(ThreadDeletedError):
+        await checkpointer.aput_state(late, {"n": 2})
 
 
 @case(builtin=True)
