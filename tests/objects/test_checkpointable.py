@@ -476,6 +476,21 @@ class TestCloning:
         assert member.name == "a"
         assert cloned._connection is member._connection
 
+    def test_what_a_cached_property_gave_is_not_shared(self) -> None:
+        class Named(Checkpointable):
+            def __init__(self, name: str) -> None:
+                self.name = name
+
+            @cached_property
+            def letters(self) -> list[str]:
+                return [*self.name]
+
+        named = Named("ab")
+        assert named.letters == ["a", "b"]
+        cloned = named.clone()
+        cloned.letters.append("c")
+        assert named.letters == ["a", "b"]
+
     def test_objects_inside_are_cloned_too(self) -> None:
         team = Team(Member("a"))
         team.members = [team.lead, team]

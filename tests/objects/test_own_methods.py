@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -326,3 +327,66 @@ def test_a_method_that_does_not_know_strict() -> None:
             manager.load("k", target, strict=strict)
         assert target.memory.number == 0
     assert manager.load("k", target).memory.number == 7
+
+
+class Window(Checkpointable):
+    """Its state holds what it finds elsewhere when it is asked, and does not hold itself."""
+
+    def __init__(self, onto: Any = None) -> None:
+        self._onto = onto
+
+    @property
+    def seen(self) -> Any:
+        return self._onto.memory[0]
+
+    @seen.setter
+    def seen(self, value: Any) -> None:
+        self._found = value
+
+    def _checkpoint_fields(self) -> list[str]:
+        return ["seen"]
+
+
+class Pane(Window):
+    """The same by its own methods."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        self._found = state["seen"]
+
+
+@pytest.mark.parametrize("make", [Window, Pane])
+@pytest.mark.parametrize("holders", [0, 3])
+def test_what_a_state_finds_elsewhere_is_shared_whoever_else_holds_its_object(
+    make: Any, holders: int
+) -> None:
+    agent, target = Agent([{"a": 1}, {"b": 2}]), Agent()
+    agent.pages = {"first": [make(agent)]}
+    held = [agent.pages["first"][0]] * holders
+    target.pages = {"first": [make(target)]}
+    found = through_a_store(agent, target)
+    assert len(held) == holders
+    assert found.memory == [{"a": 1}, {"b": 2}]
+    assert found.pages["first"][0]._found is found.memory[0]
+
+
+class Sealed(Checkpointable):
+    """Gives a mapping that is no dict."""
+
+    def __init__(self, child: Any = None) -> None:
+        self.child, self.row = child, [1]
+
+    def state_dict(self) -> Any:
+        return MappingProxyType({"child": self.child, "row": self.row, "again": self.row})
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        self.row, self.again, self.child = state["row"], state["again"], state["child"]
+
+
+def test_a_state_that_is_a_mapping_but_no_dict() -> None:
+    found = through_a_store(Sealed(Child()), Sealed())
+    assert found.row == [1]
+    assert found.row is found.again
+    assert found.child["__class__"] == "Child"

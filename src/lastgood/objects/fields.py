@@ -60,6 +60,15 @@ def overrides(value: Stateful, method: str) -> bool:
     return getattr(type(value), method) not in _OUR_METHODS
 
 
+def adds_holders(cls: type[Stateful]) -> bool:
+    """Whether a state of a class may hold what its object does not, such as what a property finds.
+
+    Then making the state gives a holder to a value that had none there before.
+    """
+    own = cls._checkpoint_fields is not Stateful._checkpoint_fields
+    return own or cls.state_dict not in _OUR_METHODS
+
+
 def held_by(value: object) -> State:
     """What stands in the slots and the `__dict__` of any object."""
     layout = layout_of(type(value))
@@ -354,6 +363,7 @@ def made_like(value: Any) -> Any:
 
 def _sharing(value: Stateful) -> Any:
     made, layout, fields = blank(type(value)), layout_of(type(value)), set(scope(value))
+    fields |= layout.cached  # of the state of the original, and made anew when asked for
     for name, item in held_by(value).items():
         if name == _PRIVATE:
             layout.slots[name].__set__(made, item and dict(item))

@@ -28,6 +28,7 @@ from zoneinfo import ZoneInfo
 from lastgood.codec import is_record
 from lastgood.objects.fields import (
     Stateful,
+    adds_holders,
     attributes,
     captured,
     given_by,
@@ -137,7 +138,9 @@ def levels(roots: Iterable[object], below: Below, sift: Sift = without_atoms) ->
     while found:
         level = reached.parted(found, kinds)
         yield level
-        found, kinds = sift(below(level))
+        if any(issubclass(cls, Stateful) and adds_holders(cls) for cls in kinds):
+            reached.note_anew()
+        found, kinds = sift(below(level))  # in no variable of its own: that would count
 
 
 class _Reached:
@@ -167,6 +170,10 @@ class _Reached:
             self._seen |= ids
             return Level(found, [], kinds)
         return self._told_apart(found, kinds)
+
+    def note_anew(self) -> None:
+        """Do not count on what was noted: a state that is made now may hold what was held once."""
+        self._noted = 0
 
     def _note(self) -> None:
         """Note what may be reached again, all but the last list."""

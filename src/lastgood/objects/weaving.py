@@ -23,6 +23,7 @@ from lastgood.objects.marking import mark
 from lastgood.objects.reshaping import reshaped
 from lastgood.objects.states import AGENTS, SHARED, State, escaped
 from lastgood.objects.walking import (
+    MAPPINGS,
     Level,
     Sort,
     Survey,
@@ -74,7 +75,9 @@ def woven(root: Stateful, forms: Forms | None = None) -> State:
     """
     sift = forms.sift() if forms else without_atoms
     if overrides(root, "state_dict"):
-        state = own_state(root)
+        given = own_state(root)
+        # What is looked into is taken as it is: it may lead back to itself.
+        state = given if type(given) in MAPPINGS else dict(given)
         tree = _Weaver(survey([state], sift=sift), []).tree(root, state)
     else:
         found = survey([root], sift=sift)
