@@ -122,3 +122,18 @@ def test_tuples_that_a_migration_makes_are_not_taken_for_ones_that_are_gone(
     )
     for number, parent in manager.load("k", Agent()).tree:
         assert [(word, kid.number) for word, kid in parent.kids] == [("kid", number)]
+
+
+@pytest.mark.parametrize(
+    "hold", [lambda part: [part], lambda part: {"part": part}], ids=["list", "dict"]
+)
+def test_a_tuple_that_is_shared_is_one_though_what_it_holds_is_filled_in_place(hold: Any) -> None:
+    agent, manager = Agent(), CheckpointManager()
+    agent.tree = agent.again = (hold(agent),)
+    agent.inside = ("within", agent.tree)
+    manager.save("k", agent)
+    found, copied = manager.load("k", Agent()), Agent()
+    copied.load_state_dict(agent.state_dict())
+    for each in (found, copied):
+        assert each.tree is each.again is each.inside[1]
+        assert each.tree[0] == hold(each)

@@ -45,6 +45,7 @@ from lastgood.objects.states import (
 )
 from lastgood.objects.walking import (
     MAPPINGS,
+    Level,
     Sort,
     inside_states,
     objects_below,
@@ -87,6 +88,7 @@ class _Binder:
         self.objects: dict[int, Stateful] = {}
         self.taken = set(map(id, [*roots, *meant()]))
         self.seen: dict[int, tuple[Any, Any]] = {}
+        self.remade: set[int] = set()
         self.new: set[int] = set()
 
     def bind(self, state: State, value: Stateful) -> None:
@@ -130,13 +132,22 @@ class _Binder:
         """What comes into a place, given what stands there now."""
         if id(value) in self.objects:
             return self.objects[id(value)]
+        if id(value) in self.seen:  # a tuple whose list was filled shows no more what it was
+            return self.seen[id(value)][1]
         if is_state(value):
             return self._object(value, current)
         if is_escaped(value):
             return self._parts(value[VALUE], current)
-        if is_reserved(value) or reaches(value, reserved_in, inside_states):
+        if is_reserved(value) or reaches(value, self._changes, inside_states):
             return self._parts(value, current)
         return value
+
+    def _changes(self, level: Level) -> bool:
+        """Whether something there stands for an object, or is a tuple that was made anew."""
+        anew = self.remade
+        return bool(reserved_in(level)) or (
+            bool(anew) and not anew.isdisjoint(map(id, level.fresh))
+        )
 
     def _parts(self, value: Any, current: Any) -> Any:
         # Both are kept: an id means a value only as long as that is there.
@@ -145,6 +156,8 @@ class _Binder:
                 self.seen[id(value)] = value, value
             made = refilled(value, lambda part, step: self.value(part, _part(current, step)))
             self.seen.setdefault(id(value), (value, made))
+            if isinstance(value, tuple):
+                self.remade.add(id(value))
         return self.seen[id(value)][1]
 
     def _object(self, state: State, current: object) -> Stateful:
