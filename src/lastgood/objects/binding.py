@@ -20,7 +20,6 @@ from lastgood.objects.fields import (
     attributes,
     blank,
     check_room,
-    count_as_unset,
     overrides,
     present,
     scope,
@@ -30,6 +29,7 @@ from lastgood.objects.fields import (
 from lastgood.objects.leaving import left
 from lastgood.objects.marking import meant
 from lastgood.objects.migrating import migrated
+from lastgood.objects.models import count_as_unset
 from lastgood.objects.reshaping import refilled
 from lastgood.objects.states import (
     CLASS,

@@ -10,16 +10,9 @@ from collections.abc import Iterable
 
 from lastgood.objects.binding import load
 from lastgood.objects.copying import Copier
-from lastgood.objects.fields import (
-    Stateful,
-    captured,
-    count_as_set,
-    made_like,
-    names_set,
-    overrides,
-    write,
-)
+from lastgood.objects.fields import Stateful, captured, made_like, overrides, write
 from lastgood.objects.marking import marking, meaning
+from lastgood.objects.models import count_as_set, names_set
 from lastgood.objects.states import State
 from lastgood.objects.walking import Level, inside, levels, objects_in
 from lastgood.objects.weaving import snapshot

@@ -7,7 +7,6 @@ the properties that `_checkpoint_fields` names.
 
 from __future__ import annotations
 
-import copy
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -15,12 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lastgood.codec import blank_record
 from lastgood.errors import SchemaMigrationError
-from lastgood.objects.layouts import EXTRA, Layout, layout_of
+from lastgood.objects.layouts import EXTRA, layout_of
+from lastgood.objects.models import FIELDS_SET, PRIVATE, begin, unset, written
 from lastgood.objects.states import CLASS, STORED, UNSET, VERSION, State, is_word
 
 F = TypeVar("F", bound=Callable[..., object])
-_FIELDS_SET = "__pydantic_fields_set__"
-_PRIVATE = "__pydantic_private__"
 _OUR_METHODS: set[Callable[..., object]] = set()
 
 
@@ -166,15 +164,9 @@ def _unkept(name: str, built_in: str) -> TypeError:
 
 def signed(value: Stateful, fields: State) -> State:
     """Fields with the version and the class of their object behind them."""
-    unset = _unset(value, fields) if layout_of(type(value)).is_pydantic else []
-    words = {UNSET: unset} if unset else {}
+    names = unset(value, fields)
+    words = {UNSET: names} if names else {}
     return {**fields, **words, VERSION: version_of(value), CLASS: type(value).__name__}
-
-
-def _unset(value: Any, fields: State) -> list[str]:
-    """The fields of a pydantic model that are as they are because nobody has set them."""
-    rest = type(value).__pydantic_fields__.keys() - value.__pydantic_fields_set__
-    return [name for name in fields if name in rest]
 
 
 def own_state(value: Stateful) -> State:
@@ -270,7 +262,7 @@ def _put(value: Stateful, fields: State) -> None:
         layout.slots[name].__set__(value, fields[name])
     plain = {name: item for name, item in fields.items() if name not in layout.slots}
     if layout.is_pydantic:
-        plain = _write_pydantic(value, layout, plain)
+        plain = written(value, layout, plain)
     if plain:
         value.__dict__.update(plain)
 
@@ -278,36 +270,6 @@ def _put(value: Stateful, fields: State) -> None:
 def _is_descriptor(value: object, name: str) -> bool:
     """Whether the class itself sees to an attribute, as a property does."""
     return hasattr(getattr(type(value), name, None), "__set__")
-
-
-def _write_pydantic(value: Any, layout: Layout, fields: State) -> State:
-    """Put what the model does not declare among its extra fields; what is loaded counts as set."""
-    declared = type(value).__pydantic_fields__
-    extra = layout.slots[EXTRA].__get__(value)
-    layout.slots[_FIELDS_SET].__get__(value).update(fields)
-    if extra is None:
-        return fields
-    extra.update({name: item for name, item in fields.items() if name not in declared})
-    return {name: item for name, item in fields.items() if name in declared}
-
-
-def names_set(value: Any) -> frozenset[str] | None:
-    """Which fields of a pydantic model count as set; None for other objects."""
-    return frozenset(value.__pydantic_fields_set__) if layout_of(type(value)).is_pydantic else None
-
-
-def count_as_set(value: Any, names: frozenset[str] | None) -> None:
-    """Let exactly these fields count as set, as `names_set` gave them."""
-    if names is not None:
-        layout_of(type(value)).slots[_FIELDS_SET].__set__(value, set(names))
-
-
-def count_as_unset(value: Any, names: object) -> None:
-    """Let these fields count as not set, as they did when the state was made."""
-    if isinstance(names, list) and layout_of(type(value)).is_pydantic:
-        value.__pydantic_fields_set__.difference_update(
-            name for name in names if isinstance(name, str)
-        )
 
 
 def _remove(value: Any, name: str) -> None:
@@ -330,22 +292,8 @@ def blank(cls: type) -> Any:
         return blank_record(cls)
     layout = layout_of(cls)
     if layout.is_pydantic:
-        allows = made.model_config.get("extra") == "allow"
-        layout.slots[EXTRA].__set__(made, {} if allows else None)
-        layout.slots[_FIELDS_SET].__set__(made, set())
-        layout.slots[_PRIVATE].__set__(made, _plain_privates(made.__private_attributes__))
+        begin(made, layout)
     return made
-
-
-def _plain_privates(declared: Mapping[str, Any]) -> State | None:
-    """The private attributes of a pydantic model that have a default which no code makes."""
-    found = {
-        name: copy.deepcopy(attribute.default)
-        for name, attribute in declared.items()
-        if attribute.default_factory is None
-        and type(attribute.default).__name__ != "PydanticUndefinedType"
-    }
-    return found if declared else None
 
 
 def made_like(value: Any) -> Any:
@@ -365,9 +313,9 @@ def _sharing(value: Stateful) -> Any:
     made, layout, fields = blank(type(value)), layout_of(type(value)), set(scope(value))
     fields |= layout.cached  # of the state of the original, and made anew when asked for
     for name, item in held_by(value).items():
-        if name == _PRIVATE:
+        if name == PRIVATE:
             layout.slots[name].__set__(made, item and dict(item))
-        elif name in layout.slots and name not in fields and name not in (EXTRA, _FIELDS_SET):
+        elif name in layout.slots and name not in fields and name not in (EXTRA, FIELDS_SET):
             layout.slots[name].__set__(made, item)
         elif name not in layout.slots and name not in fields:
             made.__dict__[name] = item
@@ -388,7 +336,7 @@ class Backup(NamedTuple):
         if not layout.is_pydantic:
             return cls(value, held, None, None)
         extra = held.get(EXTRA)
-        return cls(value, held, None if extra is None else dict(extra), set(held[_FIELDS_SET]))
+        return cls(value, held, None if extra is None else dict(extra), set(held[FIELDS_SET]))
 
     def put_back(self) -> None:
         layout = layout_of(type(self.value))
@@ -404,4 +352,4 @@ class Backup(NamedTuple):
                 layout.slots[name].__delete__(self.value)
         if layout.is_pydantic:
             layout.slots[EXTRA].__set__(self.value, self.extra)
-            layout.slots[_FIELDS_SET].__set__(self.value, self.fields_set)
+            layout.slots[FIELDS_SET].__set__(self.value, self.fields_set)

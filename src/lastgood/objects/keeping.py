@@ -22,11 +22,12 @@ from lastgood.ids import check_name
 from lastgood.model import Header
 from lastgood.objects.binding import load
 from lastgood.objects.copying import FLATTEN, LEAVE_OUT
-from lastgood.objects.fields import Stateful, count_as_set, names_set
+from lastgood.objects.fields import Stateful
 from lastgood.objects.forms import Forms
 from lastgood.objects.keys import Key, own_key
 from lastgood.objects.leaving import leaving, names_in
 from lastgood.objects.marking import marking, meaning, without_marks
+from lastgood.objects.models import count_as_set, names_set
 from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
 from lastgood.objects.states import AGENTS, PICKLE, SHARED, State
