@@ -6,6 +6,7 @@ back to itself, and names the field if it finds nothing closer.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from lastgood.objects.fields import held_by
@@ -23,7 +24,7 @@ def culprit(value: object, work: Work) -> Steps:
     seen: set[int] = set()
     while len(steps) < _DEPTH and id(value) not in seen:
         seen.add(id(value))
-        failing = next((pair for pair in _steps(value) if not _works(work, pair[1])), None)
+        failing = next((pair for pair in steps_of(value) if not _works(work, pair[1])), None)
         if failing is None:
             break
         step, value = failing
@@ -31,10 +32,11 @@ def culprit(value: object, work: Work) -> Steps:
     return tuple(steps)
 
 
-def _steps(value: object) -> Iterable[tuple[object, object]]:
+def steps_of(value: object) -> Iterable[tuple[object, object]]:
+    """The parts of a value, by the step that leads to each."""
     if isinstance(value, dict):
         return value.items()
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return enumerate(value)
     return held_by(value).items()
 

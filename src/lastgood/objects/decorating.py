@@ -12,6 +12,7 @@ from functools import wraps
 from itertools import count
 from typing import Any, TypeVar
 
+from lastgood.ids import check_name
 from lastgood.objects.checkpointable import Checkpointable
 from lastgood.objects.manager import CheckpointManager
 
@@ -36,7 +37,14 @@ def checkpoint(
     """
     if type(every) is not int or every < 1:
         raise ValueError(f"every= must be a number of calls from 1 on, not {every!r}")
-    plan = _Plan(manager, key, every, on_exception)
+    if not isinstance(manager, CheckpointManager):
+        raise TypeError(
+            f"@checkpoint saves with a CheckpointManager, not with a {type(manager).__name__}: "
+            "@checkpoint(CheckpointManager(...), key=...)"
+        )
+    if inspect.iscoroutinefunction(key):
+        raise TypeError("key= is asked before each call and cannot be awaited: make it a def.")
+    plan = _Plan(manager, key if callable(key) else check_name(key, "key"), every, on_exception)
 
     def decorate(function: F) -> F:
         _check(function)
@@ -134,7 +142,7 @@ class _Plan:
         for value in (*args, *kwargs.values()):
             if isinstance(value, Checkpointable):
                 key = self.key if isinstance(self.key, str) else self.key(*args, **kwargs)
-                return key, value
+                return check_name(key, "key"), value
         raise TypeError(
             f"{function.__qualname__} was called without a Checkpointable, so there is nothing to "
             "save. Pass one, or leave @checkpoint away."

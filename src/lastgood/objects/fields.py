@@ -201,6 +201,9 @@ def ours_alone(value: Stateful, word: str) -> TypeError:
 
 def _named(value: Stateful, name: str) -> object:
     """A field that the class names and that is no plain attribute: a property, or a mistake."""
+    found = inspect.getattr_static(type(value), name, None)
+    if isinstance(found, property) and found.fset is None:
+        _check_settable(value, name)
     try:
         return getattr(value, name)
     except AttributeError:
@@ -212,6 +215,15 @@ def _named(value: Stateful, name: str) -> object:
             name=name,
             obj=value,
         ) from None
+
+
+def _check_settable(value: Stateful, name: str) -> None:
+    """Raise for a property without a setter, unless the class brings what to do with its value."""
+    if not overrides(value, "load_state_dict"):
+        raise TypeError(
+            f"{type(value).__name__}._checkpoint_fields() names {name!r}, a property without a "
+            "setter: no load could give it back. Leave it out, or give it a setter."
+        )
 
 
 def present(value: Stateful) -> set[str]:

@@ -33,6 +33,7 @@ from lastgood.objects.rollback import Kept
 from lastgood.objects.states import AGENTS, PICKLE, SHARED, State
 from lastgood.objects.unweaving import Graph, graph_of
 from lastgood.objects.weaving import woven, woven_together
+from lastgood.objects.whereabouts import in_the_objects
 from lastgood.refs import Address
 
 Format = Literal["json", "pickle"]
@@ -57,27 +58,31 @@ class Keeper:
 
     def save(self, key: str, agent: Stateful) -> str:
         """Keep the state of an object."""
-        with _explained():
-            return self.client.save(LANE, **self._saving(key, self._woven(key, agent)))
+        with _explained() as trees:
+            trees.append(self._woven(key, agent))
+            return self.client.save(LANE, **self._saving(key, trees[0]))
 
     async def save_async(self, key: str, agent: Stateful) -> str:
         """The same without blocking the event loop."""
-        with _explained():
-            return await self.client.aio.save(LANE, **self._saving(key, self._woven(key, agent)))
+        with _explained() as trees:
+            trees.append(self._woven(key, agent))
+            return await self.client.aio.save(LANE, **self._saving(key, trees[0]))
 
     def keep(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """Save some objects so that the very same ones can be brought back."""
-        with _explained():
-            saving, kept = self._keeping(key, agents)
+        with _explained() as trees:
+            saving, kept = self._keeping(key, agents, trees)
             return kept._replace(checkpoint_id=self.client.save(LANE, **saving))
 
     async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """The same without blocking the event loop."""
-        with _explained():
-            saving, kept = self._keeping(key, agents)
+        with _explained() as trees:
+            saving, kept = self._keeping(key, agents, trees)
             return kept._replace(checkpoint_id=await self.client.aio.save(LANE, **saving))
 
-    def _keeping(self, key: str, agents: Sequence[Stateful]) -> tuple[dict[str, Any], Kept]:
+    def _keeping(
+        self, key: str, agents: Sequence[Stateful], trees: list[State]
+    ) -> tuple[dict[str, Any], Kept]:
         """What is saved, and the same as bytes of its own.
 
         What went wrong in a block may be that the store is out of reach: rolling it back must not
@@ -85,8 +90,8 @@ class Keeper:
         """
         with marking() as objects:
             alone = len(agents) == 1
-            state = self._woven(key, agents[0]) if alone else woven_together(agents)
-            saving = self._saving(key, state)
+            trees.append(self._woven(key, agents[0]) if alone else woven_together(agents))
+            saving = self._saving(key, trees[0])
         data, losses = pack_mapping(self.client._core.codec, saving["execution_state"], "state")
         return saving, Kept("", objects, data, names_in(losses), list(map(names_set, objects)))
 
@@ -217,15 +222,21 @@ def _count(nth: int | None) -> int:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Say what to do about a value that cannot be kept, in the words of this door."""
+def _explained() -> Iterator[list[State]]:
+    """Say what to do about a value that cannot be kept, in the words of this door.
+
+    Gives a list for the tree that is saved.
+    """
+    trees: list[State] = []
     try:
-        yield
+        yield trees
     except SerializationError as error:
         if error.hint == LEAVE_OUT:
             raise
         hint = f'{LEAVE_OUT} fmt="pickle" keeps objects of any class that pickle can.'
-        raise SerializationError(error.message, path=error.path, hint=hint) from None
+        path = in_the_objects(error.path, trees[0]) if trees else error.path
+        message = error.message.replace(error.path, path, 1) if error.path else error.message
+        raise SerializationError(message, path=path, hint=hint) from None
     except RecursionError:
         raise SerializationError(
             "the objects nest too deeply to be stored.", path="state", hint=FLATTEN

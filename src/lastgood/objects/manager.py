@@ -102,9 +102,9 @@ class CheckpointManager:
         none, and SchemaMigrationError if it does not fit; whatever is raised, the object is as it
         was.
         """
-        found = self._keeper.found(key, checkpoint_id, nth)
+        target, found = _checked(agent), self._keeper.found(key, checkpoint_id, nth)
         with leaving(found.left):
-            load([_of_one(key, found.state)], [_checked(agent)], strict=strict)
+            load([_of_one(key, found.state)], [target], strict=strict)
         return agent
 
     def list_keys(self) -> list[str]:
@@ -176,6 +176,8 @@ def _opened(backend: object, path: str | os.PathLike[str] | None) -> BlockingCli
 
 
 def _checked(agent: A) -> A:
+    if isinstance(agent, type):
+        raise TypeError(f"{agent.__name__} is a class. Pass an object of it: {agent.__name__}(...)")
     if not isinstance(agent, Checkpointable):
         raise TypeError(
             f"{type(agent).__name__} does not derive from Checkpointable. Write "
