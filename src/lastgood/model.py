@@ -349,16 +349,20 @@ LONGEST_TTL = 3e10
 """Seconds, 950 years and some days: the end of such a time is one that a datetime can tell."""
 
 
-def seconds(ttl: float | timedelta | None) -> float | None:
+INSTEAD_OF_A_TTL = "Leave it out to keep the checkpoint, or call expire() to remove one."
+
+
+def seconds(
+    ttl: float | timedelta | None, name: str = "ttl_seconds", hint: str = INSTEAD_OF_A_TTL
+) -> float | None:
     """Accept a TTL in either spelling; it must be finite and greater than zero."""
     if ttl is None:
         return None
     if isinstance(ttl, bool) or not isinstance(ttl, int | float | timedelta):
-        raise TypeError(f"ttl_seconds must be a number or a timedelta, not {type(ttl).__name__}")
+        raise TypeError(f"{name} must be a number or a timedelta, not {type(ttl).__name__}")
     value = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
     if not 0 < value < LONGEST_TTL:
         raise ValueError(
-            f"ttl_seconds must be greater than 0 and less than 950 years, not {ttl!r:.60}. "
-            "Leave it out to keep the checkpoint, or call expire() to remove one."
+            f"{name} must be greater than 0 and less than 950 years, not {ttl!r:.60}. {hint}"
         )
     return float(value)

@@ -31,7 +31,7 @@ class ClientOptions(TypedDict, total=False):
     cache_bytes: int
 
 
-_OF_STORES = ("durability", "schema", "prefix", "pool_size", "cache", "cache_ttl")
+OF_STORES = ("durability", "schema", "prefix", "pool_size", "cache", "cache_ttl")
 """Options of some factories, beside those of all."""
 _CHECKS: dict[str, Callable[[Any, str], object]] = {
     "tenant": check_name,
@@ -65,10 +65,10 @@ def make_core(backend: Backend, options: ClientOptions) -> Core:
 
 
 def _about_unknown(option: str) -> str:
-    if option in _OF_STORES:
+    if option in OF_STORES:
         return f"this kind of store takes no {option!r}."
     known = sorted(ClientOptions.__annotations__)
-    near = difflib.get_close_matches(option, [*known, *_OF_STORES], 1)
+    near = difflib.get_close_matches(option, [*known, *OF_STORES], 1)
     meant = f": did you mean {near[0]}?" if near else "."
     return f"unknown option {option!r}{meant} There are: {', '.join(known)}."
 

@@ -1,6 +1,7 @@
 """The built-in checkpointers: what they take, and that they hold in scripts, forks and crashes."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -329,3 +330,29 @@ def test_every_kind_of_store_has_a_checkpointer() -> None:
     built_in |= {"postgresql": PgCheckpointer, "redis": RedisCheckpointer}
     schemes = {name for name, entry in registry.BACKENDS.items() if entry.contract}
     assert schemes - {"files"} <= built_in.keys()
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "text"),
+    [
+        (SqliteCheckpointer, {"path": "x.db"}, "no option 'path'. There are: db_path, "),
+        (RedisCheckpointer, {"url": "redis://h"}, "no option 'url'. There are: redis_url, "),
+        (PgCheckpointer, {"dsn": "postgresql://h/d"}, "no option 'dsn'. There are: postgres_dsn"),
+        (InMemoryCheckpointer, {"ttl": 1}, "no option 'ttl'. There are: cache_ttl"),
+        (SqliteCheckpointer, {"db_path": ":memory:"}, "InMemoryCheckpointer"),
+        (SqliteCheckpointer, {"db_path": None}, "InMemoryCheckpointer"),
+        (InMemoryCheckpointer, {"cache_ttl": 0}, "cache_ttl must be greater than 0"),
+        (InMemoryCheckpointer, {"durability": "relaxed"}, "durability"),
+    ],
+)
+def test_a_wrong_option_is_told_in_the_words_of_this_door(
+    made: Any, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(text)):
+        made(**options)
+
+
+def test_options_of_the_store_are_taken_too(tmp_path: Path) -> None:
+    options: Any = {"durability": "relaxed"}
+    with SqliteCheckpointer(tmp_path / "s.db", **options).client.blocking as client:
+        assert client.durability == "relaxed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, Literal, Unpack
 
 from lastgood import arguments
@@ -12,7 +13,7 @@ from lastgood.checkpointers.client_checkpointer import ClientCheckpointer
 from lastgood.checkpointers.redis_given import redis_address
 from lastgood.checkpointers.stored import DAY
 from lastgood.client import Client
-from lastgood.opening import ClientOptions
+from lastgood.opening import OF_STORES, ClientOptions
 
 IdType = Literal["string", "int", "bigint"]
 POOL_OPTIONS = ("min_size", "max_size")
@@ -29,7 +30,7 @@ class InMemoryCheckpointer(ClientCheckpointer[StateT]):
         **options: Unpack[ClientOptions],
     ) -> None:
         super().__init__(
-            Client.memory(**options),
+            Client.memory(**_checked(InMemoryCheckpointer, options)),
             cache_ttl=cache_ttl,
             enforce_user_isolation=enforce_user_isolation,
         )
@@ -46,8 +47,12 @@ class SqliteCheckpointer(ClientCheckpointer[StateT]):
         enforce_user_isolation: bool = True,
         **options: Unpack[ClientOptions],
     ) -> None:
+        if db_path in (None, "", ":memory:"):
+            raise ValueError(
+                f"db_path={db_path!r} is no file. For threads in memory: InMemoryCheckpointer()."
+            )
         super().__init__(
-            Client.sqlite(db_path, **options),
+            Client.sqlite(db_path, **_checked(SqliteCheckpointer, options)),
             cache_ttl=cache_ttl,
             enforce_user_isolation=enforce_user_isolation,
         )
@@ -80,7 +85,7 @@ class PgCheckpointer(ClientCheckpointer[StateT]):
     ) -> None:
         for name, value in (("id_type", id_type), ("user_id_type", user_id_type)):
             arguments.one_of(value, ("string", "int", "bigint"), name)
-        how: dict[str, Any] = {**_pool_size(pool_config), **options}
+        how: dict[str, Any] = {**_pool_size(pool_config), **_checked(PgCheckpointer, options)}
         cache = redis_url or redis_address(redis if redis_pool is None else redis_pool)
         if cache is not None:
             how |= {"cache": cache, "cache_ttl": cache_ttl}
@@ -104,10 +109,19 @@ class RedisCheckpointer(ClientCheckpointer[StateT]):
         **options: Unpack[ClientOptions],
     ) -> None:
         super().__init__(
-            Client.redis(redis_url, prefix=prefix, **options),
+            Client.redis(redis_url, prefix=prefix, **_checked(RedisCheckpointer, options)),
             cache_ttl=cache_ttl,
             enforce_user_isolation=enforce_user_isolation,
         )
+
+
+def _checked(made: type, options: ClientOptions) -> ClientOptions:
+    """Raise for an option that is none, with all that there are; those of its store are, too."""
+    own = [name for name in signature(made).parameters if name != "options"]
+    for name in options.keys() - {*ClientOptions.__annotations__, *OF_STORES}:
+        known = ", ".join([*own, *sorted(ClientOptions.__annotations__)])
+        raise TypeError(f"{made.__name__} has no option {name!r}. There are: {known}.")
+    return options
 
 
 def _source(dsn: str | None, pool: Any) -> Any:

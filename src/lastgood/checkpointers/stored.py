@@ -40,7 +40,7 @@ class Stored(BaseCheckpointer[StateT]):
         self._core = client._core
         self._direct = Direct()
         self._writers = Writers()
-        self._cache_ttl = seconds(cache_ttl) or DAY
+        self._cache_ttl = seconds(cache_ttl, "cache_ttl", "Leave it out for a day.") or DAY
         self._isolates = enforce_user_isolation
 
     @property
