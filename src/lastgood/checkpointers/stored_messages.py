@@ -61,6 +61,8 @@ class StoredMessages(Stored[StateT]):
         """
         where = self._where(config)
         text = searchable(arguments.piece(search))
+        if search and not text:
+            return []  # of NUL alone, which no searched text has
         wanted = ItemListing(
             where.thread,
             MESSAGES,

@@ -175,6 +175,7 @@ async def a_search_is_literal(store: CheckpointerStore) -> None:
         "content": [],
         "user": [],
         "id of": [],
+        "\x00": [],
     }.items():
         assert await texts(checkpointer, T1, search, 0, 10) == found, search
     assert await texts(checkpointer, T1, "a", 1, 1) == ["a*b"]
