@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import cached_property
+from ipaddress import ip_address, ip_interface, ip_network
 from pathlib import Path as RealPath
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Generic, NamedTuple, TypeVar
@@ -243,6 +244,10 @@ SAMPLES: dict[str, object] = {
     "path": RealPath("/tmp/a b"),
     "pure paths": [PurePosixPath("a/b"), PureWindowsPath("C:\\x")],
     "undecodable path": PurePosixPath("a\udcff"),
+    "IP addresses": [ip_address("10.0.0.1"), ip_address("fe80::1%eth0")],
+    "IP networks": [ip_network("10.0.0.0/8"), ip_network("::/0"), ip_interface("10.0.0.1/8")],
+    "URLs": [pydantic.HttpUrl("https://example.com/a?b=c#d"), pydantic.AnyUrl("urn:isbn:1")],
+    "URL of several hosts": pydantic.PostgresDsn("postgresql://u:p@a:1,b:2/db"),
     "range": range(1, 10**30, 2),
     "complex": complex(1, -0.0),
     "nested enum": Outer.Phase.END,

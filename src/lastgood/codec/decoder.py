@@ -13,6 +13,7 @@ from typing import Any
 
 from ormsgpack import packb, unpackb
 
+from lastgood.codec.addresses import IP, URL
 from lastgood.codec.arrays import ARRAY, SCALAR
 from lastgood.codec.atoms import ATOMS, NESTED, SURROGATES
 from lastgood.codec.containers import CONTAINERS, PAIRS
@@ -42,6 +43,8 @@ KINDS: dict[int, Kind] = {
         *PAIRS.values(),
         ARRAY,
         SCALAR,
+        IP,
+        URL,
         SURROGATES,
         NESTED,
     )

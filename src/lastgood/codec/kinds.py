@@ -66,6 +66,8 @@ class Number:
     CUSTOM = 53
     NDARRAY = 54
     NUMPY_SCALAR = 55
+    IP = 56
+    URL = 57
     NESTED = 64
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
+from lastgood.codec.addresses import address_kind
 from lastgood.codec.arrays import array_kind
 from lastgood.codec.atoms import ATOMS
 from lastgood.codec.containers import CONTAINERS
@@ -97,9 +98,10 @@ class Registry:
         kind = _KNOWN.get(cls) or array_kind(cls)
         if kind is None:
             entry = self._entry(cls)
-            if entry is None and strict:
+            kind = None if entry else address_kind(cls)
+            if kind is None and entry is None and strict:
                 return None
-            kind = self._class_kind(cls, entry)
+            kind = kind or self._class_kind(cls, entry)
         if kind is not None:
             self.kinds(strict=strict)[cls] = kind
         return kind

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, make_dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, StrEnum
+from ipaddress import IPv4Network, IPv6Address
 from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
@@ -85,6 +86,8 @@ VALUES: dict[str, Any] = {
     "path": PurePosixPath("/a/b"),
     "decimal": Decimal("1.10"),
     "uuid": UUID(int=5),
+    "IP address": IPv6Address("::1"),
+    "IP network": IPv4Network("10.0.0.0/8"),
     "aware datetime": datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=timezone(timedelta(hours=2))),
     "naive datetime": datetime(2024, 1, 2, fold=1),  # noqa: DTZ001
     "date": date(2024, 2, 29),
