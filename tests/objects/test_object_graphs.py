@@ -7,7 +7,7 @@ import functools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -268,3 +268,24 @@ def test_several_agents_are_rolled_back_together(agents: list[Agent], data: st.D
             setattr(agent, data.draw(st.sampled_from(NAMES)), data.draw(ATOMS))
         raise Failed
     assert_same_graph(before, agents)
+
+
+class Row(NamedTuple):
+    first: Any
+    second: Any
+
+
+class Chatty(Row):
+    """Gives what it makes up when somebody iterates."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([[], []])
+
+
+def test_a_tuple_is_looked_into_past_its_class() -> None:
+    part: list[Any] = [[]]
+    found = survey([[Chatty(part, 1), part]])
+    assert len(found.shared) == 1
+    assert found.shared[0] is part

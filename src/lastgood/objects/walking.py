@@ -80,11 +80,12 @@ sort_of: Callable[[type], Sort] = cast(Any, lru_cache(maxsize=4096)(_sort))
 
 
 def parts_of(value: Any) -> Iterable[object]:
-    """What a container or a record holds."""
+    """What a container or a record holds, whatever its class says."""
     if type(value) in MAPPINGS:
         return value.values()  # type: ignore[no-any-return]
-    is_row = isinstance(value, tuple) or type(value) in CONTAINERS
-    return value if is_row else held_by(value).values()
+    if isinstance(value, tuple):
+        return tuple.__iter__(value)
+    return value if type(value) in CONTAINERS else held_by(value).values()
 
 
 def is_settled(value: Any, around: tuple[int, ...] = ()) -> bool:
