@@ -335,7 +335,8 @@ def test_every_kind_of_store_has_a_checkpointer() -> None:
 @pytest.mark.parametrize(
     ("made", "options", "text"),
     [
-        (SqliteCheckpointer, {"path": "x.db"}, "no option 'path'. There are: db_path, "),
+        (SqliteCheckpointer, {"path": "x.db"}, "'path': did you mean db_path? There are: "),
+        (SqliteCheckpointer, {"durabilty": "strict"}, "did you mean durability?"),
         (RedisCheckpointer, {"url": "redis://h"}, "no option 'url'. There are: redis_url, "),
         (PgCheckpointer, {"dsn": "postgresql://h/d"}, "no option 'dsn'. There are: postgres_dsn"),
         (InMemoryCheckpointer, {"ttl": 1}, "no option 'ttl'. There are: cache_ttl"),

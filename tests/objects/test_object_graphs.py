@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -289,3 +291,28 @@ def test_a_tuple_is_looked_into_past_its_class() -> None:
     found = survey([[Chatty(part, 1), part]])
     assert len(found.shared) == 1
     assert found.shared[0] is part
+
+
+class Chained(Checkpointable):
+    def __init__(self) -> None:
+        self.next: object = None
+        self.last: object = None
+
+
+class Named(Chained):
+    def _checkpoint_fields(self) -> list[str]:
+        return ["next", "last"]
+
+
+def _taken(cls: type[Chained], length: int = 2000) -> float:
+    """Seconds of processor time for a chain that leads forth and back."""
+    links = [cls() for _ in range(length)]
+    for one, other in itertools.pairwise(links):
+        one.next, other.last = other, one
+    begun = time.process_time()
+    woven(links[0])
+    return time.process_time() - begun
+
+
+def test_a_chain_of_objects_that_name_their_fields_is_walked_through_once() -> None:
+    assert _taken(Named) < 10 * _taken(Chained)

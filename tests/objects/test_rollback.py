@@ -12,7 +12,7 @@ import msgspec
 import pydantic
 import pytest
 
-from lastgood import BlockingClient, Checkpointable, CheckpointManager
+from lastgood import BlockingClient, Checkpointable, CheckpointManager, register_migration
 
 
 class Failed(Exception):
@@ -206,3 +206,48 @@ class TestWhatCountsAsSet:
         assert agent.inner[0].model_fields_set == {"a", "b"}
         assert manager.diff("k", agent=agent) == {"added": {}, "removed": {}, "changed": {}}
         assert not any(agent.inner[0].diff(Model(a=5)).values())
+
+    def test_what_a_migration_gives_counts_as_set(self) -> None:
+        def renamed(state: dict[str, Any]) -> dict[str, Any]:
+            state["b"] = 7
+            state["items"].append(1)
+            return state
+
+        register_migration("Migrated", from_version="0.9", fn=renamed)
+        state = Migrated(a=5).state_dict() | {"__version__": "0.9"}
+        assert state["__unset__"] == ["b", "c", "items"]
+        target = Migrated()
+        target.load_state_dict(state)
+        assert target.model_dump(exclude_unset=True) == {"a": 5, "b": 7, "items": [1]}
+
+    def test_what_is_not_loaded_counts_as_before(self) -> None:
+        state = Migrated().state_dict()
+        target = Skipping(a=5, b=3)
+        target.load_state_dict(state | {"__class__": "Skipping"})
+        assert target.model_fields_set == {"b"}
+        del state["b"]
+        kept = Migrated(b=3)
+        kept.load_state_dict(state, strict=False)
+        assert kept.model_fields_set == {"b"}
+
+    def test_a_model_that_is_being_made_has_a_state(self) -> None:
+        assert BeingMade().seen == {"__version__": "1.0", "__class__": "BeingMade"}
+
+
+class Migrated(Checkpointable, pydantic.BaseModel):
+    a: int = 1
+    b: int = 1
+    c: int = 1
+    items: list[int] = []
+
+
+class Skipping(Migrated):
+    def _checkpoint_skip(self) -> list[str]:
+        return ["b"]
+
+
+class BeingMade(Checkpointable, pydantic.BaseModel):
+    seen: dict[str, Any] = {}
+
+    def __init__(self) -> None:
+        super().__init__(seen=self.state_dict())

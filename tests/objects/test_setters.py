@@ -111,3 +111,42 @@ def test_a_field_that_has_become_a_property_is_set_through_it() -> None:
     found = Renamed()
     found.load_state_dict({"outside": 3})
     assert vars(found) == {"_inside": 3}
+
+
+class ByClass(Checkpointable):
+    """Sets what its property shows in a way of its own."""
+
+    def __init__(self, x: int = 0) -> None:
+        self.x = x
+
+    @property
+    def x(self) -> int:
+        return self._x
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__("_x" if name == "x" else name, value)
+
+    def _checkpoint_fields(self) -> list[str]:
+        return ["x"]
+
+
+class _Shown(property):
+    def __set__(self, value: Any, item: object) -> None:
+        value.__dict__["_x"] = item
+
+
+class ByDescriptor(Checkpointable):
+    def __init__(self, x: int = 0) -> None:
+        self._x = x
+
+    x = _Shown(lambda self: self._x)
+
+    def _checkpoint_fields(self) -> list[str]:
+        return ["x"]
+
+
+@pytest.mark.parametrize("cls", [ByClass, ByDescriptor])
+def test_a_property_may_be_set_by_other_code_than_its_setter(cls: Any) -> None:
+    target = cls()
+    target.load_state_dict(cls(7).state_dict())
+    assert (target.x, cls(7).clone().x) == (7, 7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Literal, Unpack
 
@@ -119,8 +120,12 @@ def _checked(made: type, options: ClientOptions) -> ClientOptions:
     """Raise for an option that is none, with all that there are; those of its store are, too."""
     own = [name for name in signature(made).parameters if name != "options"]
     for name in options.keys() - {*ClientOptions.__annotations__, *OF_STORES}:
-        known = ", ".join([*own, *sorted(ClientOptions.__annotations__)])
-        raise TypeError(f"{made.__name__} has no option {name!r}. There are: {known}.")
+        known = [*own, *sorted(ClientOptions.__annotations__)]
+        near = get_close_matches(name, [*known, *OF_STORES], 1)
+        meant = f": did you mean {near[0]}?" if near else "."
+        raise TypeError(
+            f"{made.__name__} has no option {name!r}{meant} There are: {', '.join(known)}."
+        )
     return options
 
 

@@ -233,7 +233,10 @@ class _Binder:
         fields = self._staying(value) | fields_in(state)
         skipped = skipped_by(value)
         write(value, {name: item for name, item in fields.items() if name not in skipped})
-        count_as_unset(value, state.get(UNSET))
+        names = state.get(UNSET)
+        if isinstance(names, list):  # what was not written stays as it is
+            given = fields_in(state).keys() - skipped
+            count_as_unset(value, [name for name in names if type(name) is str and name in given])
 
     def _staying(self, value: Stateful) -> State:
         """The fields that an object keeps if the state has none of that name."""

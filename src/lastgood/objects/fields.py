@@ -202,7 +202,7 @@ def ours_alone(value: Stateful, word: str) -> TypeError:
 def _named(value: Stateful, name: str) -> object:
     """A field that the class names and that is no plain attribute: a property, or a mistake."""
     found = inspect.getattr_static(type(value), name, None)
-    if isinstance(found, property) and found.fset is None:
+    if isinstance(found, property) and not _may_be_set(type(value), found):
         _check_settable(value, name)
     try:
         return getattr(value, name)
@@ -215,6 +215,14 @@ def _named(value: Stateful, name: str) -> object:
             name=name,
             obj=value,
         ) from None
+
+
+def _may_be_set(cls: type, found: property) -> bool:
+    """Whether there is code that sets a property: its own, or the `__setattr__` of the class."""
+    if found.fset is not None or type(found).__set__ is not property.__set__:
+        return True
+    owner = next(base for base in cls.__mro__ if "__setattr__" in vars(base))
+    return owner is not object and owner.__module__.partition(".")[0] != "pydantic"
 
 
 def _check_settable(value: Stateful, name: str) -> None:

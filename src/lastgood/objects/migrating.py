@@ -13,8 +13,14 @@ from lastgood.errors import SchemaMigrationError
 from lastgood.migrations import chain
 from lastgood.objects.classes import classes_named
 from lastgood.objects.fields import Stateful, blank, overrides, version_of
-from lastgood.objects.states import CLASS, VERSION, State, is_state
-from lastgood.objects.walking import inside_graph, levels, objects_below, reserved_in
+from lastgood.objects.states import CLASS, UNSET, VERSION, State, fields_in, is_state
+from lastgood.objects.walking import (
+    inside_graph,
+    is_settled,
+    levels,
+    objects_below,
+    reserved_in,
+)
 
 
 def migrated(state: State, value: Stateful) -> State:
@@ -29,13 +35,29 @@ def migrated(state: State, value: Stateful) -> State:
             hint=f"This class has {current!r}.",
         )
     for hop in chain(name, version, current):
+        before = fields_in(state)
         made = _migrated_once(name, state, hop.fn)
         if made is not state:
             state.clear()
             state.update(made)
         state[VERSION] = hop.to_version
         state.setdefault(CLASS, name)
+        _count_as_set(state, before)
     return state
+
+
+def _count_as_set(state: State, before: State) -> None:
+    """Fields that a migration gave count as set; of what it may have changed in place, all do."""
+    names = state.get(UNSET)
+    if isinstance(names, list):
+        state[UNSET] = [
+            name
+            for name in names
+            if type(name) is str
+            and name in before
+            and state.get(name) is before[name]
+            and is_settled(before[name])
+        ]
 
 
 def _migrated_once(name: str, state: State, fn: Any) -> State:

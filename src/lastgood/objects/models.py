@@ -7,7 +7,7 @@ model runs.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from lastgood.objects.layouts import EXTRA, Layout, layout_of
@@ -50,7 +50,8 @@ def unset(value: Any, names: Collection[str]) -> list[str]:
     """The fields among some that are as they are because nobody has set them."""
     if not layout_of(type(value)).is_pydantic:
         return []
-    rest = type(value).__pydantic_fields__.keys() - value.__pydantic_fields_set__
+    # There is no such set yet while a constructor has not called that of the model.
+    rest = type(value).__pydantic_fields__.keys() - getattr(value, FIELDS_SET, set())
     return [name for name in names if name in rest]
 
 
@@ -65,9 +66,7 @@ def count_as_set(value: Any, names: frozenset[str] | None) -> None:
         layout_of(type(value)).slots[FIELDS_SET].__set__(value, set(names))
 
 
-def count_as_unset(value: Any, names: object) -> None:
+def count_as_unset(value: Any, names: Iterable[str]) -> None:
     """Let these fields count as not set, as they did when the state was made."""
-    if isinstance(names, list) and layout_of(type(value)).is_pydantic:
-        value.__pydantic_fields_set__.difference_update(
-            name for name in names if isinstance(name, str)
-        )
+    if layout_of(type(value)).is_pydantic:
+        value.__pydantic_fields_set__.difference_update(names)

@@ -159,6 +159,8 @@ class _Reached:
         self._seen: set[int] = set()
         self._noted = 0
         """Of so many lists, what has several holders is among the seen."""
+        self._whole, self._doubted = 0, 0
+        """Of so many lists all is among the seen, and of so many it has to be."""
 
     def parted(self, found: list[object], kinds: frozenset[type]) -> Level:
         """What comes next, by whether it was reached before."""
@@ -174,11 +176,18 @@ class _Reached:
 
     def note_anew(self) -> None:
         """Do not count on what was noted: a state that is made now may hold what was held once."""
-        self._noted = 0
+        self._doubted = len(self._lists)
 
     def _note(self) -> None:
-        """Note what may be reached again, all but the last list."""
-        for known in self._lists[self._noted : -1]:
+        """Note what may be reached again, all but the last list.
+
+        Each list is gone through twice at most, however many levels give holders to what was there
+        before: else a chain of objects would take the square of its length.
+        """
+        for known in self._lists[self._whole : self._doubted]:
+            self._seen.update(map(id, known))
+        self._whole = self._doubted
+        for known in self._lists[max(self._noted, self._whole) : -1]:
             held_again = map(HELD_ONCE.__lt__, map(getrefcount, known))
             self._seen.update(compress(map(id, known), held_again))
         self._noted = len(self._lists)
