@@ -1,5 +1,6 @@
 """The log of a SQLite store has room ahead: as large as it is of use, and of no other effect."""
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -152,11 +153,12 @@ def test_room_is_made_by_who_holds_the_write_lock(
     assert numbers(path) == list(range(40))
 
 
+@pytest.mark.parametrize("number", [(), (errno.ETIMEDOUT,)])
 def test_what_a_signal_raises_meanwhile_comes_out_and_nothing_is_saved(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    number: tuple[int, ...], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(path: str, ahead: int) -> int:
-        raise TimeoutError("of the user's own")
+        raise TimeoutError(*number, "of the user's own")
 
     with BlockingClient.sqlite(path) as client:
         saved(client, 5)

@@ -185,12 +185,17 @@ class TestWhatCountsAsSet:
         target = manager.load("m", Model(a=1, b=1, inner=1))
         assert target.model_dump(exclude_unset=True) == {"a": 5, "inner": {"b": 3}}
 
-    def test_a_state_of_before_counts_as_set(self) -> None:
+    def test_what_a_user_gives_counts_as_set(self) -> None:
         state = Model(a=5).state_dict()
-        assert state.pop("__unset__") == ["b", "inner"]
+        assert state.keys() == {"a", "b", "inner", "__version__", "__class__"}
         target = Model()
-        target.load_state_dict(state)
-        assert target.model_fields_set == {"a", "b", "inner"}
+        target.load_state_dict(state | {"b": 7})
+        assert target.model_dump(exclude_unset=True) == {"a": 5, "b": 7, "inner": None}
+
+    def test_a_class_that_loads_itself_is_given_what_it_gave(self) -> None:
+        manager = CheckpointManager()
+        manager.save("k", Closed(a=5))
+        assert manager.load("k", Closed(a=1)).a == 5
 
     @pytest.mark.parametrize("unset", [None, 5, "b", [[]], ["b", {}, 3, "none of its fields"]])
     def test_what_is_no_list_of_names_is_harmless(self, unset: object) -> None:
@@ -214,14 +219,14 @@ class TestWhatCountsAsSet:
             return state
 
         register_migration("Migrated", from_version="0.9", fn=renamed)
-        state = Migrated(a=5).state_dict() | {"__version__": "0.9"}
-        assert state["__unset__"] == ["b", "c", "items"]
+        unset = {"__version__": "0.9", "__unset__": ["b", "c", "items"]}
+        state = Migrated(a=5).state_dict() | unset
         target = Migrated()
         target.load_state_dict(state)
         assert target.model_dump(exclude_unset=True) == {"a": 5, "b": 7, "items": [1]}
 
     def test_what_is_not_loaded_counts_as_before(self) -> None:
-        state = Migrated().state_dict()
+        state = Migrated().state_dict() | {"__unset__": ["a", "b", "c", "items"]}
         target = Skipping(a=5, b=3)
         target.load_state_dict(state | {"__class__": "Skipping"})
         assert target.model_fields_set == {"b"}
@@ -239,6 +244,16 @@ class Migrated(Checkpointable, pydantic.BaseModel):
     b: int = 1
     c: int = 1
     items: list[int] = []
+
+
+class Closed(Checkpointable, pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+    a: int
+    b: int = 1
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        words = ("__version__", "__class__")
+        self.__init__(**{k: v for k, v in state.items() if k not in words})  # type: ignore[misc]
 
 
 class Skipping(Migrated):

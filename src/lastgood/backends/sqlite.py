@@ -293,6 +293,8 @@ class SqliteBackend(Backend, forking.Forkable):
     def _committed(self, work: Callable[[Any], T]) -> T:
         """Work inside a transaction that holds the write lock, and commit it."""
         connection, is_new = self._connections.writer()
+        if is_new:
+            self._log = LogAhead(self._connections.path)  # a link may lead elsewhere by now
         if is_new or connection.in_transaction:
             self._recent.forget()  # versions count per connection; a commit was interrupted
         try:

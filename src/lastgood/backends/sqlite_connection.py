@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from lastgood.backends.sqlite_lines import Lines
+from lastgood.backends.sqlite_log import of_the_disk
 from lastgood.backends.sqlite_schema import prepare
 from lastgood.errors import (
     BackendConnectionError,
@@ -251,7 +252,7 @@ class Connections:
         try:
             status = os.stat(self.path)  # noqa: PTH116, for it is asked at every commit
         except OSError as error:
-            if error.errno is None:  # not of the disk: a signal's handler may raise TimeoutError
+            if not of_the_disk(error):
                 raise
             return None
         return status.st_dev, status.st_ino

@@ -26,6 +26,11 @@ ZEROS = bytes(MOST)  # not made at a commit, which would fail where memory is sh
 _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
 
 
+def of_the_disk(error: OSError) -> bool:
+    """Whether a call about a file has failed; the handler of a signal may raise TimeoutError."""
+    return error.errno is not None and not isinstance(error, TimeoutError)
+
+
 class LogAhead:
     """The log of one store, as it is found by commits that are on the disk when they return."""
 
@@ -42,7 +47,7 @@ class LogAhead:
         try:
             self._look()
         except OSError as error:
-            if error.errno is None:  # not of the disk: a signal's handler may raise TimeoutError
+            if not of_the_disk(error):
                 raise
 
     def _look(self) -> None:

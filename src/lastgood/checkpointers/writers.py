@@ -33,20 +33,26 @@ class Seen(NamedTuple):
 
 
 NOTHING = Seen()
+_Entry = tuple[Seen, Config | None]
 
 
 class Writers:
     """The memory of one checkpointer; takes no lock, as each step on a dict is atomic."""
 
     def __init__(self) -> None:
-        self._seen: dict[_Key, tuple[Seen, Config | None]] = {}
+        self._readers: dict[_Key, _Entry] = {}
+        self._others: dict[_Key, _Entry] = {}
+        """Of those that read no state there may be more, and they push out none that did."""
 
     def expects(self, config: Config, where: Where) -> Seen:
         """What a writer believes to be there."""
-        own = self._seen.get(_own(config, where))
+        own = self._entry(_own(config, where))
         if own is None and where.run is None:
-            own = self._seen.get(_common(where))
+            own = self._entry(_common(where))
         return own[0] if own else NOTHING
+
+    def _entry(self, key: _Key) -> _Entry | None:
+        return self._readers.get(key) or self._others.get(key)
 
     def read(self, config: Config, where: Where, seen: Seen) -> None:
         """A writer has read the state of its thread."""
@@ -54,10 +60,13 @@ class Writers:
             self._note(key, seen._replace(doubts=_still_open(known, seen.version)), config)
 
     def looked(self, config: Config, where: Where, thread: int | None) -> None:
-        """A writer has read of its thread, if not its state: that alone tells what to put on."""
-        for key, known in self._known(config, where):
-            if known.version is None and known.thread != thread:
-                self._note(key, known._replace(thread=thread), config)
+        """A writer has read of its thread, if not its state: that alone tells what to put on.
+
+        Others whose configs are made for a call have not read it: one may only ever append.
+        """
+        known = self.expects(config, where)
+        if known.version is None and known.thread != thread:
+            self._note(_own(config, where), known._replace(thread=thread), config)
 
     def met(self, config: Config, where: Where, thread: int | None) -> None:
         """A writer has asked for one thing, which it would not take for reading again."""
@@ -83,20 +92,28 @@ class Writers:
         own = _own(config, where), self.expects(config, where)
         if where.run is not None:
             return [own]
-        common = self._seen.get(_common(where))
+        common = self._entry(_common(where))
         return [own, (_common(where), common[0] if common else NOTHING)]
 
     def forget(self, config: Config, where: Where) -> None:
         """A writer has deleted its thread, and may begin it anew."""
-        self._seen.pop(_own(config, where), None)
-        self._seen.pop(_common(where), None)
+        self._drop(_own(config, where))
+        self._drop(_common(where))
 
     def _note(self, key: _Key, seen: Seen, config: Config | None) -> None:
         held = config if len(key) == 3 and key[1] == "config" else None
-        self._seen.pop(key, None)
-        self._seen[key] = seen, held  # holding the config keeps its identity from being reused
-        if len(self._seen) > WRITERS:
-            self._seen.pop(next(iter(list(self._seen))), None)
+        kept, other = self._others, self._readers
+        if seen.version is not None:
+            kept, other = other, kept
+        kept.pop(key, None)
+        kept[key] = seen, held  # holding the config keeps its identity from being reused
+        other.pop(key, None)
+        if len(kept) > WRITERS:
+            kept.pop(next(iter(list(kept))), None)
+
+    def _drop(self, key: _Key) -> None:
+        self._readers.pop(key, None)
+        self._others.pop(key, None)
 
 
 def _still_open(known: Seen, version: bytes | None) -> tuple[bytes, ...]:

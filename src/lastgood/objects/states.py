@@ -19,7 +19,7 @@ CLASS: Final = "__class__"
 VERSION: Final = "__version__"
 VALUE: Final = "__value__"
 UNSET: Final = "__unset__"
-"""In the state of a pydantic model: the fields that nobody has set, if there are any."""
+"""In what is stored of a pydantic model: the fields that nobody has set, if there are any."""
 SHARED: Final = "__shared__"
 """In what is stored: the values that several places share, by number."""
 OBJECT: Final = "__object__"
@@ -48,6 +48,7 @@ def fields_in(state: State) -> State:
 def unsign(state: State) -> None:
     """Take out of a state what the class's own `state_dict` did not put there."""
     state.pop(OBJECT, None)
+    state.pop(UNSET, None)
     if is_state(state) and state[VERSION] is None:
         del state[VERSION], state[CLASS]
 

@@ -21,7 +21,7 @@ from lastgood.objects.fields import Stateful, overrides, own_state
 from lastgood.objects.forms import Forms
 from lastgood.objects.marking import mark
 from lastgood.objects.reshaping import reshaped
-from lastgood.objects.states import AGENTS, SHARED, State, escaped
+from lastgood.objects.states import AGENTS, SHARED, UNSET, State, escaped
 from lastgood.objects.walking import (
     MAPPINGS,
     Level,
@@ -58,6 +58,7 @@ def snapshot(value: Stateful, own: Stateful | None = None) -> State:
     copier = Copier(leaves.memo | shells | {key: escaped(data) for key, data in inner.items()})
     for each in found.objects:
         shells[id(each)].update(copier.fields(each, found.state(each)))
+        shells[id(each)].pop(UNSET, None)  # for stores: users may give a field another value
         mark(shells[id(each)], each)
     for data in reserved:
         inner[id(data)].update(

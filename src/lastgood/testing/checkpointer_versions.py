@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lastgood import StaleWriterError, StorageError, ThreadDeletedError
-from lastgood.checkpointers import AgentState, Message, ThreadInfo
+from lastgood.checkpointers import AgentState, Message, ThreadInfo, writers
 from lastgood.commits import Intent, Writes
 from lastgood.testing.checkpointer_cases import T1, ids, said, texts
 from lastgood.testing.checkpointer_store import CheckpointerStore, case
@@ -225,6 +225,38 @@ async def a_late_writer_that_read_no_state_brings_nothing_back(store: Checkpoint
                 await checkpointer.aput_tool_result(late, "call", 2)
             assert await checkpointer.aget_messages(late) == []
             await checkpointer.aput_messages(late, said("anew"))
+
+
+@case(builtin=True)
+async def who_only_appends_is_not_hindered_by_who_looks(store: CheckpointerStore) -> None:
+    """Their configs are made for each call: nothing says that they are one."""
+    checkpointer, other = await store.open(), await store.open()
+    await other.aput_messages({"thread_id": "t"}, said("one"))
+    assert await texts(checkpointer, {"thread_id": "t"}) == ["one"]
+    await other.adelete_thread({"thread_id": "t"})
+    await other.aput_messages({"thread_id": "t"}, said("two"))
+    await checkpointer.aput_messages({"thread_id": "t"}, said("three"))
+    assert await texts(checkpointer, {"thread_id": "t"}) == ["two", "three"]
+    assert await checkpointer.adelete_thread({"thread_id": "t"}) is True
+
+
+@case(builtin=True)
+async def who_looks_at_many_threads_does_not_make_others_forgotten(
+    store: CheckpointerStore,
+) -> None:
+    """A writer that read a state is remembered among many that read messages alone."""
+    checkpointer, other = await store.open(), await store.open()
+    run = {"thread_id": "t", "run_id": "r"}
+    await other.aput_state({"thread_id": "t"}, {"n": 1})
+    await checkpointer.aget_state(run)
+    await other.aput_messages({"thread_id": "seen"}, said("one"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writers, "WRITERS", 3)
+        for number in range(10):
+            await checkpointer.aget_messages({"thread_id": "seen", "run_id": f"r{number}"})
+        await other.aput_state({"thread_id": "t"}, {"n": 2})
+        with pytest.raises(StaleWriterError):
+            await checkpointer.aput_state(run, {"n": 3})
 
 
 @case(builtin=True)
