@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from lastgood.driver import is_blocking
 from lastgood.testing.servers import VARIABLES, Fleet, ServerMissing, address
 from lastgood.testing.servers.fleet import Outcome, read_outcomes, write_needs
 from lastgood.testing.servers.process import dying_with_parent
@@ -146,3 +147,8 @@ def redis62_url() -> str:
 def cluster_url() -> str:
     """One node of a Valkey Cluster; take a key prefix of your own."""
     return address("cluster")
+
+
+def pytest_runtest_teardown() -> None:
+    """Whatever interrupts a blocking call: async code that follows in its thread is still async."""
+    assert not is_blocking(), "this thread was left in the middle of a blocking call"

@@ -75,8 +75,9 @@ async def pause(seconds: float) -> None:
 
 def run_blocking(operation: Operation[T]) -> T:
     """Run a coroutine to its end in this thread."""
-    before, _COLOUR.blocking = _COLOUR.blocking, True
+    before = _COLOUR.blocking
     try:
+        _COLOUR.blocking = True  # an interrupt from here on finds its way to where it is undone
         yielded = operation.send(None)
         while True:
             try:
@@ -88,8 +89,10 @@ def run_blocking(operation: Operation[T]) -> T:
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     finally:
-        operation.close()  # an interrupt must not leave it in its turn while a traceback is kept
-        _COLOUR.blocking = before
+        try:
+            operation.close()  # an interrupt must not leave it in its turn with a kept traceback
+        finally:
+            _COLOUR.blocking = before
 
 
 class SuspendedError(RuntimeError):
@@ -322,8 +325,8 @@ def iterated(values: AsyncGenerator[T, None]) -> Generator[T, None, None]:
 def _alone(step: Coroutine[Any, Any, T]) -> T:
     """Run a step of a generator that no event loop may take for its own."""
     hooks = sys.get_asyncgen_hooks()
-    sys.set_asyncgen_hooks(None, None)
     try:
+        sys.set_asyncgen_hooks(None, None)
         return run_blocking(step)
     finally:
         sys.set_asyncgen_hooks(*hooks)
