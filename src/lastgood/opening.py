@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Literal, Self, TypedDict, Unpack
 
@@ -67,7 +67,12 @@ def make_core(backend: Backend, options: ClientOptions) -> Core:
 def _about_unknown(option: str) -> str:
     if option in OF_STORES:
         return f"this kind of store takes no {option!r}."
-    known = sorted(ClientOptions.__annotations__)
+    return about_unknown(option)
+
+
+def about_unknown(option: str, own: Sequence[str] = ()) -> str:
+    """What to say of an option that nobody has, where there are some of its own beside all."""
+    known = [*own, *sorted(ClientOptions.__annotations__)]
     near = difflib.get_close_matches(option, [*known, *OF_STORES], 1)
     meant = f": did you mean {near[0]}?" if near else "."
     return f"unknown option {option!r}{meant} There are: {', '.join(known)}."

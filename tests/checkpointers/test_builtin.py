@@ -337,9 +337,13 @@ def test_every_kind_of_store_has_a_checkpointer() -> None:
     [
         (SqliteCheckpointer, {"path": "x.db"}, "'path': did you mean db_path? There are: "),
         (SqliteCheckpointer, {"durabilty": "strict"}, "did you mean durability?"),
-        (RedisCheckpointer, {"url": "redis://h"}, "no option 'url'. There are: redis_url, "),
-        (PgCheckpointer, {"dsn": "postgresql://h/d"}, "no option 'dsn'. There are: postgres_dsn"),
-        (InMemoryCheckpointer, {"ttl": 1}, "no option 'ttl'. There are: cache_ttl"),
+        (RedisCheckpointer, {"url": "redis://h"}, "unknown option 'url'. There are: redis_url, "),
+        (
+            PgCheckpointer,
+            {"dsn": "postgresql://h/d"},
+            "'dsn'. There are: postgres_dsn",
+        ),
+        (InMemoryCheckpointer, {"ttl": 1}, "unknown option 'ttl'. There are: cache_ttl"),
         (SqliteCheckpointer, {"db_path": ":memory:"}, "InMemoryCheckpointer"),
         (SqliteCheckpointer, {"db_path": None}, "InMemoryCheckpointer"),
         (InMemoryCheckpointer, {"cache_ttl": 0}, "cache_ttl must be greater than 0"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Literal, Unpack
 
@@ -14,7 +13,7 @@ from lastgood.checkpointers.client_checkpointer import ClientCheckpointer
 from lastgood.checkpointers.redis_given import redis_address
 from lastgood.checkpointers.stored import DAY
 from lastgood.client import Client
-from lastgood.opening import OF_STORES, ClientOptions
+from lastgood.opening import OF_STORES, ClientOptions, about_unknown
 
 IdType = Literal["string", "int", "bigint"]
 POOL_OPTIONS = ("min_size", "max_size")
@@ -118,14 +117,9 @@ class RedisCheckpointer(ClientCheckpointer[StateT]):
 
 def _checked(made: type, options: ClientOptions) -> ClientOptions:
     """Raise for an option that is none, with all that there are; those of its store are, too."""
-    own = [name for name in signature(made).parameters if name != "options"]
     for name in options.keys() - {*ClientOptions.__annotations__, *OF_STORES}:
-        known = [*own, *sorted(ClientOptions.__annotations__)]
-        near = get_close_matches(name, [*known, *OF_STORES], 1)
-        meant = f": did you mean {near[0]}?" if near else "."
-        raise TypeError(
-            f"{made.__name__} has no option {name!r}{meant} There are: {', '.join(known)}."
-        )
+        own = [each for each in signature(made).parameters if each != "options"]
+        raise TypeError(f"{made.__name__}: {about_unknown(name, own)}")
     return options
 
 
