@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.backends.sqlite_connection import plain_connect
 from lastgood.testing.processes import fork
+from signals import handling
 
 LARGE = {"m": [f"message {number} " * 20 for number in range(60)]}
 KINDS = ("sqlite", "memory", "files")
@@ -69,15 +70,6 @@ def in_another_thread(work: Callable[[], object]) -> None:
     thread.join(10)
     assert not thread.is_alive(), "another thread waits for ever"
     assert errors == []
-
-
-@contextmanager
-def handling(number: int, handler: Callable[..., object]) -> Iterator[None]:
-    before = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
 
 
 def check_nothing_is_held(client: BlockingClient, place: Path) -> None:

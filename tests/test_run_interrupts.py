@@ -10,8 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +23,13 @@ from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.sqlite import SqliteBackend
 from lastgood.backends.sqlite_connection import Connections
 from lastgood.testing.processes import fork
+from signals import handling
 
 pytestmark = pytest.mark.timeout(60)
 
 
 def status(client: BlockingClient, thread: str) -> str:
     return next(info.status for info in client.threads() if info.thread_id == thread)
-
-
-@contextmanager
-def handling(number: int, handler: Callable[..., object]) -> Iterator[None]:
-    before = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
 
 
 class Hitting:
