@@ -90,6 +90,9 @@ def _with_nested(
     return [next(children) if isinstance(value, Nested) else value for value in values]
 
 
+_HEADERS = {LIST: array_header, DICT: map_header}
+
+
 def _spelled(node: Node, pieces: list[bytes]) -> bool:
     """Whether a value is plain dicts and lists down to what is small; `pieces` then spell it.
 
@@ -99,9 +102,12 @@ def _spelled(node: Node, pieces: list[bytes]) -> bool:
         pieces.append(node.data)
         return True
     if isinstance(node, Sequence):
-        pieces.append(array_header(node.count))
+        header = _HEADERS.get(node.kind)
+        if header is None or node.nested:
+            return False
+        pieces.append(header(node.count))
         pieces.extend([chunk.data for chunk in node.chunks])
-        return node.kind == LIST and not node.nested
+        return True
     if node.kind != DICT:
         return False
     pieces.append(map_header(len(node.children)))

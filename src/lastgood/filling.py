@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from functools import reduce
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from lastgood import pages
@@ -65,8 +65,9 @@ def _filled(node: Node, plan: Iterator[Rest], ranges: Iterator[list[bytes]]) -> 
         return moved(node, children=below)
     base, rest = next(plan)
     running = base.running.copy() if base else hashlib.sha256()
-    read = [_chunk(next(ranges), running) for _ in rest]
-    chunks = reduce(_grown, read, base.chunks) if base else tuple(read)
+    chunks = base.chunks if base else ()
+    if rest:
+        chunks = pages.grown(chunks, *_chunk(list(chain(*islice(ranges, len(rest)))), running))
     nested = tuple([_filled(child, plan, ranges) for child in node.nested])
     if nested and not _are_named(pages.joined(chunks), nested):
         running = hashlib.sha256()  # no root fits that
@@ -83,10 +84,6 @@ def _are_named(body: bytes, nested: tuple[Node, ...]) -> bool:
             return False
         at = found + len(token)
     return True
-
-
-def _grown(chunks: tuple[Chunk, ...], chunk: Chunk) -> tuple[Chunk, ...]:
-    return pages.grown(chunks, *chunk)
 
 
 def _chunk(found: list[bytes], running: Hash) -> Chunk:
