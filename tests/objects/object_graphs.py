@@ -81,8 +81,8 @@ PLACES: dict[type, list[Callable[[Any, Any], None]]] = {
     deque: [lambda node, part: node.append(part)],
     dict: [_put("k"), _put(7), _put(("t", 1)), _put("__class__")],
 }
-BY_VALUE = (tuple, Fixed)
-"""Nobody can change these, so it does not matter how many there are."""
+FIXED = (tuple, Fixed)
+"""If nobody can change what is in one of these, it does not matter how many there are."""
 
 
 @st.composite
@@ -90,7 +90,9 @@ def graphs(draw: st.DrawFn) -> Agent:
     """An agent from which anything may be reached, in any number of ways."""
     kinds = draw(st.lists(st.sampled_from(list(MAKERS)), max_size=8))
     nodes = [Agent(), *(MAKERS[kind]() for kind in kinds)]
-    tuples = draw(st.lists(tuples_of(nodes), max_size=2))
+    tuples: list[Any] = []
+    for _ in range(draw(st.integers(0, 3))):
+        tuples.append(draw(tuples_of([*nodes, *tuples])))
     # Tuples stand in several places too, and what is in them may lead back to them.
     for owner in nodes:
         for place in draw(st.lists(st.sampled_from(PLACES[type(owner)]), max_size=4)):
@@ -121,6 +123,14 @@ def state_of(value: Any) -> dict[Any, Any]:
     return {name: part for name, part in held.items() if not name.startswith("_")}
 
 
+def is_fixed(value: Any, around: tuple[int, ...] = ()) -> bool:
+    """Whether nobody can change a value, nor anything in it."""
+    if type(value) not in FIXED:
+        return type(value) not in PLACES
+    inside = (*around, id(value))
+    return id(value) not in around and all(is_fixed(e, inside) for e in state_of(value).values())
+
+
 class Match:
     """Two graphs walked side by side: every node of the one has one partner in the other."""
 
@@ -144,7 +154,7 @@ class Match:
             todo += [(part, yours[step], f"{path}.{step}") for step, part in mine.items()]
 
     def is_new(self, one: Any, other: Any, path: str) -> bool:
-        if type(one) not in BY_VALUE:
+        if not is_fixed(one):
             partner = self.forth.setdefault(id(one), other)
             assert partner is other, f"{path}: it was one object, and is another one now"
             partner = self.back.setdefault(id(other), one)

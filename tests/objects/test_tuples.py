@@ -137,3 +137,17 @@ def test_a_tuple_that_is_shared_is_one_though_what_it_holds_is_filled_in_place(h
     for each in (found, copied):
         assert each.tree is each.again is each.inside[1]
         assert each.tree[0] == hold(each)
+
+
+def test_a_tuple_that_is_held_by_what_it_holds_is_one_while_it_is_made() -> None:
+    agent, manager = Agent(), CheckpointManager()
+    held: dict[str, Any] = {"object": Kid()}
+    agent.tree = (held,)
+    held["around"] = (agent.tree,)
+    manager.save("k", agent)
+    copied = Agent()
+    copied.load_state_dict(agent.state_dict())
+    with pytest.raises(RuntimeError), manager.rollback_context("both", agent, Agent()):
+        raise RuntimeError
+    for each in (manager.load("k", Agent()), copied, agent):
+        assert each.tree[0]["around"][0] is each.tree

@@ -143,7 +143,7 @@ class _Binder:
         return value
 
     def _changes(self, level: Level) -> bool:
-        """Whether something there stands for an object, or is a tuple that was made anew."""
+        """Whether something there stands for an object, or is a tuple that is made anew."""
         anew = self.remade
         return bool(reserved_in(level)) or (
             bool(anew) and not anew.isdisjoint(map(id, level.fresh))
@@ -152,12 +152,12 @@ class _Binder:
     def _parts(self, value: Any, current: Any) -> Any:
         # Both are kept: an id means a value only as long as that is there.
         if id(value) not in self.seen:
-            if not isinstance(value, tuple):
+            if isinstance(value, tuple):  # before its parts: they may hold it, and must change then
+                self.remade.add(id(value))
+            else:
                 self.seen[id(value)] = value, value
             made = refilled(value, lambda part, step: self.value(part, _part(current, step)))
             self.seen.setdefault(id(value), (value, made))
-            if isinstance(value, tuple):
-                self.remade.add(id(value))
         return self.seen[id(value)][1]
 
     def _object(self, state: State, current: object) -> Stateful:
