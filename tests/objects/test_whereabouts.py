@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -61,16 +62,27 @@ PLACES: list[tuple[Callable[[Any], Agent], str]] = [
 ]
 
 
+FORMATS: dict[str, CheckpointManager] = {
+    "a lock cannot be stored": CheckpointManager(),
+    "it cannot be pickled": CheckpointManager(fmt="pickle", key=b"0123456789abcdef"),
+}
+in_each_format = pytest.mark.parametrize("told", FORMATS)
+
+
+@in_each_format
 @pytest.mark.parametrize(("made", "path"), PLACES)
-def test_a_value_that_several_places_share(made: Callable[[Any], Agent], path: str) -> None:
-    with pytest.raises(SerializationError, match="a lock cannot be stored") as raised:
-        CheckpointManager().save("k", made(threading.Lock()))
+def test_a_value_that_several_places_share(
+    told: str, made: Callable[[Any], Agent], path: str
+) -> None:
+    with pytest.raises(SerializationError, match=told) as raised:
+        FORMATS[told].save("k", made(threading.Lock()))
     assert raised.value.path == path
     assert str(raised.value).startswith(f"{path}: ")
 
 
-def test_the_second_of_several_agents() -> None:
-    manager, lock = CheckpointManager(), threading.Lock()
+@in_each_format
+def test_the_second_of_several_agents(told: str) -> None:
+    manager, lock = FORMATS[told], threading.Lock()
     with (
         pytest.raises(SerializationError) as raised,
         manager.rollback_context("k", Agent(), Agent(parts=[lock])),
@@ -79,9 +91,10 @@ def test_the_second_of_several_agents() -> None:
     assert raised.value.path == "agents[1].parts[0]"
 
 
-def test_a_part_that_is_named_like_our_words() -> None:
+@in_each_format
+def test_a_part_that_is_named_like_our_words(told: str) -> None:
     with pytest.raises(SerializationError) as raised:
-        CheckpointManager().save("k", Agent(deep={"__shared__": {"1": threading.Lock()}}))
+        FORMATS[told].save("k", Agent(deep={"__shared__": {"1": threading.Lock()}}))
     assert raised.value.path == 'state.deep.__shared__["1"]'
 
 
@@ -139,6 +152,24 @@ class TestWhatADecoratorIsGiven:
 
         with pytest.raises(TypeError, match="make it a def"):
             checkpoint(CheckpointManager(), key=key)  # type: ignore[arg-type]
+
+    def test_a_key_that_is_awaited_when_its_object_is_called(self) -> None:
+        class Key:
+            async def __call__(self, agent: Agent) -> str:
+                return "k"
+
+        for key in (Key(), Key().__call__, partial(Key()), partial(partial(Key().__call__))):
+            with pytest.raises(TypeError, match="make it a def"):
+                checkpoint(CheckpointManager(), key=key)  # type: ignore[arg-type]
+
+    def test_a_key_that_an_object_gives_when_it_is_called(self) -> None:
+        class Key:
+            def __call__(self, agent: Agent) -> str:
+                return "k"
+
+        manager = CheckpointManager()
+        checkpoint(manager, key=partial(Key()))(lambda agent: None)(Agent())
+        assert manager.list_keys() == ["k"]
 
     @pytest.mark.parametrize("key", [None, 3, ""])
     def test_a_key_that_turns_out_to_be_none(self, key: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from typing import Any, TypeVar
 
@@ -42,7 +42,7 @@ def checkpoint(
             f"@checkpoint saves with a CheckpointManager, not with a {type(manager).__name__}: "
             "@checkpoint(CheckpointManager(...), key=...)"
         )
-    if inspect.iscoroutinefunction(key):
+    if _is_awaited(key):
         raise TypeError("key= is asked before each call and cannot be awaited: make it a def.")
     plan = _Plan(manager, key if callable(key) else check_name(key, "key"), every, on_exception)
 
@@ -52,6 +52,13 @@ def checkpoint(
         return make(function)  # type: ignore[return-value]
 
     return decorate
+
+
+def _is_awaited(key: object) -> bool:
+    """Whether a call gives a coroutine, of a function or of an object with such a `__call__`."""
+    while isinstance(key, partial):
+        key = key.func
+    return inspect.iscoroutinefunction(key) or inspect.iscoroutinefunction(type(key).__call__)
 
 
 def _check(function: object) -> None:

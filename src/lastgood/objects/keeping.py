@@ -231,12 +231,11 @@ def _explained() -> Iterator[list[State]]:
     try:
         yield trees
     except SerializationError as error:
-        if error.hint == LEAVE_OUT:
-            raise
-        hint = f'{LEAVE_OUT} fmt="pickle" keeps objects of any class that pickle can.'
+        more = ' fmt="pickle" keeps objects of any class that pickle can.'
+        hint = LEAVE_OUT + more * (error.hint != LEAVE_OUT)  # else it was pickled, or copied
         path = in_the_objects(error.path, trees[0]) if trees else error.path
         message = error.message.replace(error.path, path, 1) if error.path else error.message
-        raise SerializationError(message, path=path, hint=hint) from None
+        raise SerializationError(message, path=path, hint=hint) from error.__cause__
     except RecursionError:
         raise SerializationError(
             "the objects nest too deeply to be stored.", path="state", hint=FLATTEN
