@@ -1,0 +1,161 @@
+"""Stored fields into objects of another class, and of the classes that its annotations name.
+
+Owns which fields a stored value has, and what an annotation asks of it: a data class or pydantic
+model, or one inside of lists, tuples, dicts and optional ones. All else is taken as it stands.
+Invariant: a value that has the class already is not touched, and each object is made by its own
+class, in dataclasses as in models: a model validates all that is below it.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from lastgood.codec import Codec, Opaque
+from lastgood.paths import Steps
+
+Fit = Callable[[Any, Steps], Any]
+"""Value and the steps to it -> what comes into its place."""
+
+Make = Callable[[Any, dict[str, Any]], Any]
+"""Class and fields -> what stands for an object of it."""
+
+
+class Unfit(Exception):
+    """What a class says of fields that do not fit it, and where they are."""
+
+    def __init__(self, steps: Steps, error: Exception) -> None:
+        super().__init__(steps, error)
+        self.steps = steps
+        self.error = error
+
+
+def is_record(cls: object) -> bool:
+    """Whether a class makes its objects from fields."""
+    return isinstance(cls, type) and (is_dataclass(cls) or hasattr(cls, "model_validate"))
+
+
+def fitted(codec: Codec, cls: type, value: Any) -> Any:
+    """An object of a class from the fields of another value; raises Unfit."""
+    if hasattr(cls, "model_validate"):  # it makes what is below it, too
+        return _Fitting(codec, _by_alias).made(cls, value, (), cast(Any, cls).model_validate)
+    return _Fitting(codec, _constructed).made(cls, value, ())
+
+
+class _Fitting:
+    """One state on its way into another class."""
+
+    def __init__(self, codec: Codec, make: Make) -> None:
+        self.codec = codec
+        self.make = make
+        self.known: dict[type, dict[str, Fit]] = {}
+
+    def made(
+        self, cls: type, value: Any, steps: Steps, finish: Callable[[Any], Any] = lambda made: made
+    ) -> Any:
+        """What stands for an object of a class, its fields fitted to their annotations."""
+        try:
+            stored = _fields_of(self.codec, value)
+            fits = self.fits(cls)
+            ready = {
+                name: fits[name](part, (*steps, name)) if name in fits else part
+                for name, part in stored.items()
+            }
+            return finish(self.make(cls, ready))
+        except Unfit:
+            raise
+        except Exception as error:
+            raise Unfit(steps, error) from error
+
+    def fits(self, cls: type) -> dict[str, Fit]:
+        """What is to be done with the fields of a class."""
+        if cls not in self.known:
+            found = {name: self.fit(hint) for name, hint in _annotations(cls).items()}
+            self.known[cls] = {name: fit for name, fit in found.items() if fit is not None}
+        return self.known[cls]
+
+    def fit(self, hint: Any) -> Fit | None:
+        """What is to be done with a value that has an annotation."""
+        origin, inner = get_origin(hint), get_args(hint)
+        if is_record(hint):
+            return self._record(hint)
+        if origin in (Union, types.UnionType):
+            rest = [each for each in inner if each is not types.NoneType]
+            return self.fit(rest[0]) if len(rest) == 1 else None
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return self._parts(inner[-1])
+        if isinstance(origin, type) and issubclass(origin, Sequence):
+            return self._parts(inner[0]) if inner[1:] in ((), (...,)) else None
+        return None
+
+    def _record(self, cls: type) -> Fit:
+        def fit(value: Any, steps: Steps) -> Any:
+            if isinstance(value, cls) or not _has_fields(value):
+                return value
+            return self.made(cls, value, steps)
+
+        return fit
+
+    def _parts(self, hint: Any) -> Fit | None:
+        each = self.fit(hint)
+        if each is None:
+            return None
+
+        def fit(value: Any, steps: Steps) -> Any:
+            if type(value) is dict:
+                return {key: each(part, (*steps, key)) for key, part in value.items()}
+            if type(value) in (list, tuple):
+                return type(value)(each(part, (*steps, at)) for at, part in enumerate(value))
+            return value
+
+        return fit
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    """By field; none if they name something that cannot be found, or do not say what is made."""
+    try:
+        return get_type_hints(cls) if is_record(cls) else {}
+    except Exception:
+        return {}
+
+
+def _has_fields(value: object) -> bool:
+    return isinstance(value, Opaque | Mapping) or is_record(type(value))
+
+
+def _fields_of(codec: Codec, value: Any) -> dict[str, Any]:
+    if isinstance(value, Opaque):
+        _, stored = cast(list[Any], codec.unpack(value.lastgood_payload))
+        return dict(stored)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if is_dataclass(value):
+        names = [each.name for each in fields(value) if hasattr(value, each.name)]
+        return {name: getattr(value, name) for name in names}
+    return {**vars(value), **(getattr(value, "__pydantic_extra__", None) or {})}
+
+
+def _constructed(wanted: Any, stored: dict[str, Any]) -> Any:
+    if hasattr(wanted, "model_validate"):
+        return wanted.model_validate(_by_alias(wanted, stored))
+    if not is_dataclass(wanted):
+        return wanted(stored)
+    known = [each for each in fields(wanted) if each.name in stored]
+    made = cast(Any, wanted)(**{each.name: stored[each.name] for each in known if each.init})
+    for each in known:
+        if not each.init:
+            object.__setattr__(made, each.name, stored[each.name])
+    return made
+
+
+def _by_alias(wanted: Any, stored: dict[str, Any]) -> dict[str, Any]:
+    """Stored fields under the names by which a pydantic model takes them."""
+    names = {name: name for name in stored}
+    for name, field in getattr(wanted, "model_fields", {}).items():
+        alias = field.validation_alias or field.alias
+        first = alias if isinstance(alias, str) else getattr(alias, "choices", (None,))[0]
+        if isinstance(first, str) and first not in stored and name in stored:
+            names[name] = first
+    return {names[name]: value for name, value in stored.items()}
