@@ -162,6 +162,14 @@ class TestWhatADecoratorIsGiven:
             with pytest.raises(TypeError, match="make it a def"):
                 checkpoint(CheckpointManager(), key=key)  # type: ignore[arg-type]
 
+    def test_a_key_that_turns_out_to_be_awaited(self) -> None:
+        async def key(agent: Agent) -> str:
+            return "k"
+
+        step = checkpoint(CheckpointManager(), key=lambda agent: key(agent))(lambda agent: None)  # type: ignore[arg-type, return-value]
+        with pytest.raises(TypeError, match="make it a def"):
+            step(Agent())
+
     def test_a_key_that_an_object_gives_when_it_is_called(self) -> None:
         class Key:
             def __call__(self, agent: Agent) -> str:

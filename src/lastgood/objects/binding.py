@@ -9,7 +9,7 @@ succeeds leaves each object with exactly the fields of its state, and those that
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lastgood.errors import SchemaMigrationError
@@ -227,7 +227,14 @@ class _Binder:
     def _load_one(self, state: State, value: Stateful) -> None:
         unsign(state)
         how = {} if self.strict is None else {"strict": self.strict}
-        value.load_state_dict(state, **how)
+        own: Callable[..., object] = value.load_state_dict
+        found = own(state, **how)
+        if inspect.iscoroutine(found):
+            found.close()
+            raise TypeError(
+                f"{type(value).__name__}.load_state_dict() is a coroutine, and nothing was loaded: "
+                "no load awaits it. Make it a def."
+            )
 
     def _write_one(self, state: State, value: Stateful) -> None:
         fields = self._staying(value) | fields_in(state)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 from lastgood.errors import SerializationError
 from lastgood.objects.binding import load
 from lastgood.objects.cloning import clone
 from lastgood.objects.copying import FLATTEN
+from lastgood.objects.culprits import culprit
 from lastgood.objects.differences import Differences, differences
 from lastgood.objects.fields import Stateful, ours
 from lastgood.objects.states import State
 from lastgood.objects.weaving import snapshot
+from lastgood.paths import shortened
 
 
 class Checkpointable(Stateful):
@@ -80,9 +83,17 @@ def _check_state(state: object) -> None:
 
 
 def _copied(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    held = dict(state) if type(state) is MappingProxyType else state  # which nobody can copy
     try:
-        return copy.deepcopy(state)
+        return copy.deepcopy(held)
     except RecursionError:
         raise SerializationError(
             "the state nests too deeply to be copied.", path="state", hint=FLATTEN
         ) from None
+    except TypeError as error:
+        where = shortened(culprit(dict(held), copy.deepcopy), "state")
+        raise SerializationError(
+            f"{where}: it cannot be copied ({error}).",
+            path=where,
+            hint="Take it out of the state, and set it in the object.",
+        ) from error

@@ -18,6 +18,7 @@ from lastgood.objects.manager import CheckpointManager
 
 F = TypeVar("F", bound=Callable[..., Any])
 KeyOf = Callable[..., str]
+AWAITED = "key= is asked before each call and cannot be awaited: make it a def."
 
 
 def checkpoint(
@@ -43,7 +44,7 @@ def checkpoint(
             "@checkpoint(CheckpointManager(...), key=...)"
         )
     if _is_awaited(key):
-        raise TypeError("key= is asked before each call and cannot be awaited: make it a def.")
+        raise TypeError(AWAITED)
     plan = _Plan(manager, key if callable(key) else check_name(key, "key"), every, on_exception)
 
     def decorate(function: F) -> F:
@@ -148,7 +149,10 @@ class _Plan:
     ) -> tuple[str, Checkpointable]:
         for value in (*args, *kwargs.values()):
             if isinstance(value, Checkpointable):
-                key = self.key if isinstance(self.key, str) else self.key(*args, **kwargs)
+                key: object = self.key if isinstance(self.key, str) else self.key(*args, **kwargs)
+                if inspect.iscoroutine(key):
+                    key.close()
+                    raise TypeError(AWAITED)
                 return check_name(key, "key"), value
         raise TypeError(
             f"{function.__qualname__} was called without a Checkpointable, so there is nothing to "

@@ -12,7 +12,7 @@ from typing import Any
 from lastgood.codec import Codec
 from lastgood.errors import SerializationError
 from lastgood.objects.fields import held_by
-from lastgood.objects.states import UNSET, State, is_state
+from lastgood.objects.states import CLASS, UNSET, VERSION, State, is_state
 from lastgood.objects.walking import MAPPINGS, Sort, sort_of
 
 Differences = dict[str, dict[str, Any]]
@@ -21,8 +21,12 @@ _BESIDE = object()
 
 
 def differences(old: State, new: State) -> Differences:
-    """The fields that were added, removed and changed; a changed one as `(old, new)`."""
-    old, new = _values(old), _values(new)
+    """The fields that were added, removed and changed; a changed one as `(old, new)`.
+
+    A state that somebody has written may be without our words: that is no difference.
+    """
+    alone = {UNSET, VERSION, CLASS} - (old.keys() & new.keys() - {UNSET})
+    old, new = _without(old, alone), _without(new, alone)
     return {
         "added": {name: value for name, value in new.items() if name not in old},
         "removed": {name: value for name, value in old.items() if name not in new},
@@ -62,7 +66,7 @@ def same(old: Any, new: Any) -> bool:
 def _opened(value: Any) -> dict[Any, Any]:
     """Step -> part, with what else makes a container what it is."""
     if type(value) in MAPPINGS:
-        value = _values(value) if is_state(value) else value
+        value = _without(value, {UNSET}) if is_state(value) else value
         return {**value, _BESIDE: getattr(value, "default_factory", None)}
     if isinstance(value, tuple | list):
         return dict(enumerate(value))
@@ -71,8 +75,8 @@ def _opened(value: Any) -> dict[Any, Any]:
     return held_by(value)
 
 
-def _values(state: State) -> State:
-    return {name: value for name, value in state.items() if name != UNSET}
+def _without(state: State, words: set[str]) -> State:
+    return {name: value for name, value in state.items() if name not in words}
 
 
 def _same_leaves(old: Any, new: Any) -> bool:

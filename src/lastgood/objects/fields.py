@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from lastgood.codec import blank_record
 from lastgood.errors import SchemaMigrationError
 from lastgood.objects.layouts import EXTRA, layout_of
-from lastgood.objects.models import FIELDS_SET, PRIVATE, begin, unset, written
+from lastgood.objects.models import FIELDS_SET, PRIVATE, begin, is_undefined, unset, written
 from lastgood.objects.states import CLASS, STORED, UNSET, VERSION, State, is_word
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -114,13 +114,16 @@ def skipped_by(value: Stateful) -> set[str]:
 
 
 def _names(value: Stateful, hook: str) -> Iterable[str]:
-    names: Iterable[str] = _asked(value, hook)
-    if isinstance(names, str):
-        raise TypeError(
-            f"{type(value).__name__}.{hook}() returned {names!r:.40}. Return a list of names: "
-            f"[{names!r:.40}]"
-        )
-    return names
+    names: Any = _asked(value, hook)
+    if not isinstance(names, str) and isinstance(names, Iterable):
+        found = list(names)
+        if all(isinstance(name, str) for name in found):
+            return found
+    example = repr(names)[:40] if isinstance(names, str) else '"name", ...'
+    raise TypeError(
+        f"{type(value).__name__}.{hook}() returned {names!r:.40}. Return a list of names: "
+        f"[{example}]"
+    )
 
 
 def _asked(value: Stateful, hook: str) -> Any:
@@ -323,10 +326,14 @@ def made_like(value: Any) -> Any:
     """
     cls = type(value)
     try:
-        inspect.signature(cls).bind()
+        signature = inspect.signature(cls)
+        signature.bind()
     except (TypeError, ValueError):
         return _sharing(value)
-    return cls()
+    if any(is_undefined(each.default) for each in signature.parameters.values()):
+        return _sharing(value)
+    made = cls()
+    return _sharing(value) if made is value else made  # of a class with one object
 
 
 def _sharing(value: Stateful) -> Any:

@@ -29,16 +29,20 @@ def _plain_privates(declared: Mapping[str, Any]) -> dict[str, Any] | None:
     found = {
         name: copy.deepcopy(attribute.default)
         for name, attribute in declared.items()
-        if attribute.default_factory is None
-        and type(attribute.default).__name__ != "PydanticUndefinedType"
+        if attribute.default_factory is None and not is_undefined(attribute.default)
     }
     return found if declared else None
+
+
+def is_undefined(default: object) -> bool:
+    """Whether a default is pydantic's word for none, as a root model has it for its root."""
+    return type(default).__name__ == "PydanticUndefinedType"
 
 
 def written(value: Any, layout: Layout, fields: dict[str, Any]) -> dict[str, Any]:
     """Put what the model does not declare among its extra fields; what is loaded counts as set."""
     declared = type(value).__pydantic_fields__
-    extra = layout.slots[EXTRA].__get__(value)
+    extra = value.__pydantic_extra__  # not in its slot: a root model has none
     layout.slots[FIELDS_SET].__get__(value).update(fields)
     if extra is None:
         return fields
