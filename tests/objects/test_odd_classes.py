@@ -73,10 +73,11 @@ class TestAStateThatSomebodyWrote:
         assert given == {"facts": [1]}
 
     @pytest.mark.parametrize("wrap", [dict, MappingProxyType])
-    def test_is_refused_with_the_place_of_what_cannot_be_copied(self, wrap: Any) -> None:
+    @pytest.mark.parametrize("make", [threading.Lock, lambda: Bound()])
+    def test_is_refused_with_the_place_of_what_cannot_be_copied(self, wrap: Any, make: Any) -> None:
         agent = Agent(x=1)
         with pytest.raises(SerializationError, match="cannot be copied") as raised:
-            agent.load_state_dict(wrap({"x": 2, "parts": [1, {"lock": threading.Lock()}]}))
+            agent.load_state_dict(wrap({"x": 2, "parts": [1, {"lock": make()}]}))
         assert raised.value.path == "state.parts[1].lock"
         assert agent.x == 1
 
@@ -128,3 +129,26 @@ class TestWhatAClassGetsWrong:
         with pytest.raises(TypeError, match=r"Late\.load_state_dict\(\) is a coroutine"):
             manager.load("k", agent)
         assert agent.x == 2
+
+
+class Bound:
+    """As a tensor of a graph, or a lock between processes: it says so itself, in its own words."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("only through inheritance")
+
+
+@pytest.mark.parametrize(
+    ("work", "root"),
+    [
+        (lambda agent: agent.state_dict(), "Agent"),
+        (lambda agent: agent.clone(), "Agent"),
+        (CheckpointManager(fmt="pickle", key=b"0123456789abcdef").save, "state"),
+    ],
+    ids=["state_dict", "clone", "pickle"],
+)
+def test_the_place_of_what_refuses_to_be_copied_is_named(work: Any, root: str) -> None:
+    agent = Agent(parts=[1, {"bound": Bound()}])
+    with pytest.raises(SerializationError, match="only through inheritance") as raised:
+        work("k", agent) if root == "state" else work(agent)
+    assert raised.value.path == f"{root}.parts[1].bound"

@@ -90,7 +90,7 @@ def _copied(state: Mapping[str, Any]) -> Mapping[str, Any]:
         raise SerializationError(
             "the state nests too deeply to be copied.", path="state", hint=FLATTEN
         ) from None
-    except TypeError as error:
+    except Exception as error:
         where = shortened(culprit(dict(held), copy.deepcopy), "state")
         raise SerializationError(
             f"{where}: it cannot be copied ({error}).",

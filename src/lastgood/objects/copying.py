@@ -42,7 +42,7 @@ class Copier:
     def _field(self, owner: Stateful, name: str, part: Any) -> Any:
         try:
             return self.work(part, self.memo)
-        except (TypeError, RecursionError) as error:
+        except Exception as error:  # whatever the code of a class in there raises
             steps = culprit(part, lambda inner: self.work(inner, dict(self.known)))
             where = shortened((name, *steps), type(owner).__name__)
             raise SerializationError(

@@ -70,7 +70,7 @@ def _signature(key: Key, data: bytes) -> bytes:
 def _dumped(state: State) -> bytes:
     try:
         return pickle.dumps(state, _PROTOCOL)
-    except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+    except Exception as error:  # whatever the code of a class in there raises
         steps = culprit(state, lambda part: pickle.dumps(part, _PROTOCOL))
         where = shortened(steps, "state")
         raise SerializationError(
