@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Dict, List, Optional  # noqa: UP035
 
 import pydantic
 import pytest
@@ -37,6 +37,8 @@ class Order:
     either: Item | Person | None = None
     anything: Any = None
     mixed: tuple[Item, int] | None = None
+    bare: Dict | None = None  # type: ignore[type-arg] # noqa: UP006
+    plain: List | None = None  # type: ignore[type-arg] # noqa: UP006
 
 
 class Basket(pydantic.BaseModel):
@@ -103,6 +105,8 @@ def test_a_dataclass_gets_what_it_is_annotated_with(stored: Any, expected: Order
         {"either": ITEM},
         {"mixed": (ITEM, 1)},
         {"items": {"x": 1}},
+        {"bare": {"x": ITEM}},
+        {"plain": [ITEM]},
     ],
 )
 def test_what_no_single_class_is_named_for_stays_as_it_is(stored: dict[str, Any]) -> None:

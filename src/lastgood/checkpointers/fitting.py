@@ -84,9 +84,11 @@ class _Fitting:
         if origin in (Union, types.UnionType):
             rest = [each for each in inner if each is not types.NoneType]
             return self.fit(rest[0]) if len(rest) == 1 else None
-        if isinstance(origin, type) and issubclass(origin, Mapping):
+        if not isinstance(origin, type) or not inner:  # a bare `Dict` says nothing of its parts
+            return None
+        if issubclass(origin, Mapping):
             return self._parts(inner[-1])
-        if isinstance(origin, type) and issubclass(origin, Sequence):
+        if issubclass(origin, Sequence):
             return self._parts(inner[0]) if inner[1:] in ((), (...,)) else None
         return None
 
