@@ -117,7 +117,10 @@ class Encoder:
         return self._native.inspect(values, [packed[position] for position in positions])
 
     def shape(self, value: object, path: Steps = ()) -> Shape | Dropped:
-        """Open a value by one level, for whoever stores its parts apart."""
+        """Open a value by one level, for whoever stores its parts apart.
+
+        The parts stay as they are, whatever another thread does to the value meanwhile.
+        """
         opener = _OPENERS.get(type(value), Encoder._open_special)
         try:
             return opener(self, value, path)
@@ -126,11 +129,12 @@ class Encoder:
             return DROPPED
 
     def _open_dict(self, value: Any, path: Steps) -> Shape:  # noqa: ARG002
-        number = Number.DICT if plain_keys(value) else Number.PAIRS
-        return Shape(Family.MAP, number, b"", list(value.items()))
+        items = list(value.items())
+        number = Number.DICT if plain_keys(items) else Number.PAIRS
+        return Shape(Family.MAP, number, b"", items)
 
     def _open_list(self, value: Any, path: Steps) -> Shape:  # noqa: ARG002
-        return Shape(Family.ARRAY, Number.LIST, b"", value)
+        return Shape(Family.ARRAY, Number.LIST, b"", value.copy())
 
     def _open_str(self, value: Any, path: Steps) -> Shape:  # noqa: ARG002
         try:
@@ -154,8 +158,8 @@ class Encoder:
             extra = self._walker.drive(self._walker.extra(head, path))
         number = kind.number
         if kind.family is Family.MAP:
-            number = number if plain_keys(body) else paired(number)
             body = list(body.items())
+            number = number if plain_keys(body) else paired(number)
         elif number in SETS:
             body = self._canonical(body, path)
         return Shape(kind.family, number, extra, body)

@@ -80,8 +80,8 @@ class Native:
             return None
         try:
             if type(value) is list and (len(value) > ROW or self._begins_with_record(value)):
-                return self._list(value)
-            data = packb(value, default=self._hook, option=OPTIONS)
+                return self._list(value.copy())  # another thread may change it
+            data = self._packed(value)
         except TypeError:
             self._check_interrupt()
             return None
@@ -134,15 +134,33 @@ class Native:
         flat = self._records(values) if self._begins_with_record(values) else None
         if flat is not None:
             return memoryview(b"".join(flat))
-        data = packb(values, self._hook, OPTIONS)
+        data = self._packed(values)
         return memoryview(data)[len(array_header(len(values))) :]
 
     def _singly(self, values: Sequence[object]) -> list[bytes]:
-        hook = self._hook
-        return [packb(value, default=hook, option=OPTIONS) for value in values]
+        try:
+            return list(map(packb, values, repeat(None), repeat(OPTIONS)))
+        except TypeError:
+            return [self._hooked(value) for value in values]
+
+    def _packed(self, value: object) -> bytes:
+        try:
+            return packb(value, None, OPTIONS)
+        except TypeError:
+            return self._hooked(value)
+
+    def _hooked(self, value: object) -> bytes:
+        """While our hook runs, other threads may: `packb` ends the process over a list that one of
+        them makes shorter. So it is given lists and dicts that nobody else has.
+        """
+        try:
+            return packb(_apart(value), self._hook, OPTIONS)
+        except RecursionError:
+            raise TypeError from None
 
     def _begins_with_record(self, values: Sequence[object]) -> bool:
-        kind = self._kinds.get(type(values[0])) if values else None
+        first = values[:1]  # another thread may empty it
+        kind = self._kinds.get(type(first[0])) if first else None
         return kind is not None and kind.plan is not None and not self.level
 
     def _records(self, values: Sequence[object]) -> list[bytes] | None:
@@ -157,7 +175,7 @@ class Native:
 
     def _fronted(self, heads: list[Head], bodies: list[Any]) -> list[bytes]:
         """A call for each takes less time than one for all, in which the cuts had to be found."""
-        packed = list(map(packb, bodies, repeat(self._hook), repeat(OPTIONS)))
+        packed = self._singly(bodies)
         sizes = list(map(len, packed))
         if _hides(_suspects(bodies, packed, max(sizes))):
             raise TypeError
@@ -223,7 +241,7 @@ class Native:
         if kind.number in SETS:
             payload = array(sorted(self._singly(body)))
         else:
-            payload = packb(body, self._hook, OPTIONS)
+            payload = self._packed(body)
         if _may_hide(payload) and _hides([body]):
             raise TypeError
         payload = lead + payload
@@ -244,6 +262,21 @@ class _Plans(dict[type, Plan]):
             raise KeyError(cls)
         self[cls] = plan
         return plan
+
+
+def _apart(value: Any) -> Any:
+    """A value in lists and dicts of its own."""
+    if type(value) not in _NATIVE:
+        return value
+    held = value.copy()
+    if type(held) is list:
+        if not _NATIVE.isdisjoint(map(type, held)):
+            held = [_apart(part) if type(part) in _NATIVE else part for part in held]
+    elif not _NATIVE.isdisjoint(map(type, held.values())):
+        for key, part in held.items():
+            if type(part) in _NATIVE:
+                held[key] = _apart(part)
+    return held
 
 
 def _may_hide(data: bytes) -> bool:
@@ -285,6 +318,8 @@ def _types_in(values: Iterable[object]) -> set[type]:
         found.update(map(type, level))
         inner = [part for part in level if type(part) in _NATIVE]
         level = [
-            part for whole in inner for part in (whole.values() if type(whole) is dict else whole)
+            part
+            for whole in inner
+            for part in (list(whole.values()) if type(whole) is dict else whole.copy())
         ]
     return found

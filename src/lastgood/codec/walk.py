@@ -8,6 +8,7 @@ storage. Invariant: the bytes are those of the native path wherever that has any
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from lastgood.codec import refusal
@@ -100,8 +101,9 @@ class Walker:
         self, number: int, value: Any, path: Steps
     ) -> Generator[Request, bytes, tuple[int, bytes]]:
         """The kind to use and the body: a map if every key is plain text, else pairs."""
-        parts = yield from self.items(list(value.items()), path)
-        if plain_keys(value):
+        items = list(value.items())  # another thread may change it
+        parts = yield from self.items(items, path)
+        if plain_keys(items):
             return number, map_header(len(parts)) + b"".join(parts)
         return paired(number), array_header(2 * len(parts)) + b"".join(parts)
 
@@ -139,7 +141,7 @@ class Walker:
             return self._quick(body) or (yield body, path)
         parts = []
         if type(body) is dict:
-            for key, item in body.items():
+            for key, item in list(body.items()):
                 parts.append((yield from self._item(key, item, (*path, key))))
             return map_header(len(parts)) + b"".join(parts)
         for item in body:
@@ -216,13 +218,13 @@ _WALKERS: dict[type, Callable[[Walker, Any, Steps], Walk]] = {
 }
 
 
-def plain_keys(mapping: Iterable[object]) -> bool:
+def plain_keys(items: Iterable[Item]) -> bool:
     """Whether every key is exactly a `str` that UTF-8 can hold."""
-    keys = list(mapping)
+    keys = list(map(itemgetter(0), items))
     if not set(map(type, keys)) <= {str}:
         return False
     try:
-        "".join(keys).encode()  # type: ignore[arg-type]
+        "".join(keys).encode()
     except UnicodeEncodeError:
         return False
     return True
