@@ -97,6 +97,9 @@ class TestHabits:
         for config in ({}, {"configurable": {}}):
             with pytest.raises(ValueError, match="thread_id"):
                 saver.get_tuple(config)  # type: ignore[arg-type]
+        for config in ({"configurable": {}}, {"configurable": {"checkpoint_id": "x"}}):
+            with pytest.raises(ValueError, match="thread_id"):
+                list(saver.list(config))  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="checkpoint_id"):
             saver.put_writes(AT, [("a", 1)], "task")
 

@@ -9,10 +9,9 @@ from langchain_core.runnables import RunnableConfig
 
 from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.langgraph.reading import TOGETHER, Raw, Reading, Wanted
-from lastgood.adapters.langgraph.shapes import id_of
+from lastgood.adapters.langgraph.shapes import id_of, spot_of
 from lastgood.backend import Listing
 from lastgood.driver import Direct, Driver
-from lastgood.ids import check_name
 
 
 class Asked(NamedTuple):
@@ -35,12 +34,10 @@ class Asked(NamedTuple):
         before: RunnableConfig | None,
         limit: int | None,
     ) -> Asked:
-        """From the arguments of `list`."""
-        given = config["configurable"] if config else {}
-        thread = given.get("thread_id")
-        namespace = given.get("checkpoint_ns")
+        """From the arguments of `list`. Without a config it is all threads; one names a thread."""
+        namespace = config["configurable"].get("checkpoint_ns") if config else None
         return cls(
-            thread=None if thread is None else check_name(str(thread), "thread_id"),
+            thread=spot_of(config).thread if config else None,
             namespace=None if namespace is None else str(namespace),
             id=id_of(config) if config else None,
             metadata=dict(metadata or {}),
