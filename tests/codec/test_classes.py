@@ -325,8 +325,12 @@ def test_strict_types_accept_registered_classes_only():
     with pytest.raises(SerializationError, match="Frozen cannot be stored"):
         strict.pack(Frozen("a"))
     codec.pack(Frozen("a"))
-    with pytest.raises(SerializationError, match="Frozen cannot be stored"):
+    with pytest.raises(SerializationError, match="Frozen cannot be stored") as refused:
         strict.pack(Frozen("a"))
+    assert refused.value.hint == "Register the class, or add it to the allowlist."
+    with pytest.raises(SerializationError, match="object cannot be stored") as refused:
+        strict.pack(object())
+    assert "encode=" in refused.value.hint
 
 
 def test_a_registered_name_replaces_the_label_and_old_labels_still_read():

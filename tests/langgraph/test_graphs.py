@@ -2,6 +2,9 @@
 
 import asyncio
 import operator
+import os
+import subprocess
+import sys
 import time
 from collections import Counter
 from typing import Annotated, Any, TypedDict
@@ -295,7 +298,7 @@ def test_messages_cost_what_is_new(saver: LastgoodSaver) -> None:
     assert [type(message) for message in found] == [HumanMessage, AIMessage] * 40
 
 
-def test_strict_mode_of_langgraph(saver: LastgoodSaver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_an_allowlist(saver: LastgoodSaver) -> None:
     from tests.langgraph.states import Order
 
     class Typed(TypedDict):
@@ -307,6 +310,46 @@ def test_strict_mode_of_langgraph(saver: LastgoodSaver, monkeypatch: pytest.Monk
     app = graph.compile(checkpointer=saver.with_allowlist([Order]))
     app.invoke({"order": Order("x")}, config())
     assert app.get_state(config()).values["order"] == Order("x!")
+
+
+STRICT = """
+from typing import Any, TypedDict
+
+from langgraph.graph import START, StateGraph
+
+from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.errors import SerializationError
+from tests.langgraph.states import Order, Other
+
+
+class Typed(TypedDict):
+    order: Order
+    anything: Any
+
+
+graph = StateGraph(Typed)
+graph.add_node("a", lambda state: {"order": Order(state["order"].name + "!")})
+graph.add_edge(START, "a")
+saver, config = LastgoodSaver.from_memory(), {"configurable": {"thread_id": "t"}}
+app = graph.compile(checkpointer=saver)
+app.invoke({"order": Order("x")}, config)
+assert app.get_state(config).values["order"] == Order("x!")
+try:
+    app.invoke({"anything": Other("y")}, config)
+except SerializationError as error:
+    print(error)
+app = graph.compile(checkpointer=saver.with_allowlist([Other]))
+assert app.invoke({"anything": Other("y")}, config)["order"] == Order("x!!")
+"""
+
+
+def test_strict_mode_of_langgraph() -> None:
+    """The classes of the schema, and those that are named. Read when LangGraph is imported."""
+    settings = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"}
+    found = subprocess.run(
+        [sys.executable, "-c", STRICT], env=settings, check=True, capture_output=True, text=True
+    )
+    assert found.stdout.endswith("Register the class, or add it to the allowlist.\n")
 
 
 @pytest.mark.parametrize("stateful", [None, True])

@@ -470,6 +470,22 @@ class TestAllowlist:
         assert named is not None
         assert named.checkpoint["channel_values"]["o"] == Other("a")
 
+    def test_what_it_lacks_is_told(self, saver: LastgoodSaver) -> None:
+        from tests.langgraph.states import Order, Other
+
+        at, _ = put(saver, {"o": Other("a")})
+        strict = saver.with_allowlist([Order])
+        with pytest.raises(SerializationError, match="or add it to the allowlist") as refused:
+            strict.put_writes(at, [("o", Other("a"))], "task")
+        assert "encode=" not in str(refused.value)
+        with pytest.raises(SerializationError, match="or add it to the allowlist"):
+            strict.get_tuple(at)
+
+    @pytest.mark.parametrize("entry", ["Order", ("tests.langgraph.states",), ("a", 1), 7])
+    def test_what_is_no_class_is_refused(self, saver: LastgoodSaver, entry: Any) -> None:
+        with pytest.raises(TypeError, match=r"allowlist.*shop\.models"):
+            saver.with_allowlist([entry])
+
     def test_survives_a_copy(self, saver: LastgoodSaver) -> None:
         at, _ = put(saver, {"a": 1})
         found = copy.copy(saver).get_tuple(at)

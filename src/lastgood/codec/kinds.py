@@ -83,6 +83,10 @@ class Unresolved(Exception):
 class Refused(Exception):
     """Raised by `take` when a value of a known type cannot be kept after all."""
 
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:

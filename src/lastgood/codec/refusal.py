@@ -51,11 +51,13 @@ _NOUNS_BY_TEST: tuple[tuple[Callable[[object], bool], str], ...] = (
 )
 
 
-def refused(value: object, path: Steps, root: str, because: str = "") -> SerializationError:
+def refused(
+    value: object, path: Steps, root: str, because: str = "", hint: str = ""
+) -> SerializationError:
     """The error for a value that has no stored form; `because` overrides the description."""
     where = paths.shortened(path, root)
     what = because or f"{noun(value)} cannot be stored ({identity(value)})"
-    hint = _DROP if because or _noun_of(value) else _REGISTER
+    hint = hint or (_DROP if because or _noun_of(value) else _REGISTER)
     return SerializationError(f"{where}: {what}.", path=where, hint=hint)
 
 

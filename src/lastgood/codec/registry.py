@@ -32,6 +32,8 @@ Decode = Callable[[Any], object]
 # Classes made at run time must not pile up here for ever.
 _MAX_PLANS = 4096
 _KNOWN: dict[type, Kind] = {**ATOMS, **CONTAINERS}
+_STRICT = "is not registered, and strict_types is on, or an allowlist"
+_ACCEPT = "Register the class, or add it to the allowlist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,10 @@ class Registry:
         if kind is None:
             entry = self._entry(cls)
             kind = None if entry else address_kind(cls)
-            if kind is None and entry is None and strict:
-                return None
-            kind = kind or self._class_kind(cls, entry)
+            if kind is None:
+                kind = self._class_kind(cls, entry)
+                if strict and kind is not None and entry is None:
+                    raise Refused(f"{label_of(cls)} cannot be stored: it {_STRICT}", f"{_ACCEPT}.")
         if kind is not None:
             self.kinds(strict=strict)[cls] = kind
         return kind
@@ -169,7 +172,7 @@ class Registry:
         if entry is not None:
             return entry.cls
         if strict:
-            raise ValueError(f"{label} is not registered, and strict_types is on")
+            raise ValueError(f"{label} {_STRICT}. {_ACCEPT}")
         cls = find(label)
         if cls is None:
             raise Unresolved(label, _absence(label))

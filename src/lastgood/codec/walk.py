@@ -197,7 +197,7 @@ class Walker:
         try:
             kind = self._native.kind_of(value)
         except Refused as reason:
-            raise refusal.refused(value, path, self._root, str(reason)) from None
+            raise refusal.refused(value, path, self._root, str(reason), reason.hint) from None
         if kind is None:
             raise refusal.refused(value, path, self._root)
         return kind

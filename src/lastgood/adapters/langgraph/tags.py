@@ -96,8 +96,17 @@ def narrowed(codec: Codec, allowed: Any) -> Codec:
 
 
 def _class_of(entry: Any) -> type | None:
-    """The class behind an entry of an allowlist: itself, or the names of its module and its own."""
+    """The class behind an entry of an allowlist: itself, or the names of its module and its own.
+
+    Raises TypeError for what is neither; None for a class whose module was not imported.
+    """
     if isinstance(entry, type):
         return entry
+    listed = isinstance(entry, tuple | list) and len(entry) > 1
+    if not listed or not all(isinstance(name, str) for name in entry):
+        raise TypeError(
+            f"an entry of the allowlist is a class, or names such as ('shop.models', 'Order'), "
+            f"not {entry!r:.60}."
+        )
     module, *names = entry
     return find(f"{module}:{'.'.join(names)}")
