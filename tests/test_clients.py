@@ -73,6 +73,7 @@ def test_what_blocks_says_how_it_is_entered(entered: Callable[..., Any]) -> None
     [
         ("durabilty", "unknown option 'durabilty': did you mean durability?"),
         ("tennant", "unknown option 'tennant': did you mean tenant?"),
+        ("serde", "unknown option 'serde'. There are: before_save, "),
         ("pool_size", "this kind of store takes no 'pool_size'."),
         ("zzz", "unknown option 'zzz'. There are: before_save, cache_bytes, "),
     ],

@@ -73,7 +73,7 @@ def _about_unknown(option: str) -> str:
 def about_unknown(option: str, own: Sequence[str] = ()) -> str:
     """What to say of an option that nobody has, where there are some of its own beside all."""
     known = [*own, *sorted(ClientOptions.__annotations__)]
-    near = difflib.get_close_matches(option, [*known, *OF_STORES], 1)
+    near = difflib.get_close_matches(option, [*known, *OF_STORES], 1, 0.7)
     meant = f": did you mean {near[0]}?" if near else "."
     return f"unknown option {option!r}{meant} There are: {', '.join(known)}."
 
