@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
@@ -31,6 +32,9 @@ from lastgood.errors import SerializationError, StorageError
 from tests.langgraph.states import Order, Other
 from tests.langgraph.test_deltas import graph as with_deltas
 from tests.langgraph.test_deltas import talk
+from tests.test_docs import ROOT, python_blocks
+
+COMING = ROOT / "docs/how-to/coming-from.md"
 
 
 class State(TypedDict, total=False):
@@ -332,6 +336,38 @@ def test_an_allowed_class_must_be_there(
     found = LastgoodSaver.from_sqlite(str(target)).get_tuple(config("t"))
     assert found is not None
     assert type(found.checkpoint["channel_values"]["__root__"]["bread"]).__name__ == "Bread"
+
+
+class Reversing:
+    """A cipher."""
+
+    def encrypt(self, plain: bytes) -> tuple[str, bytes]:
+        return "reversing", plain[::-1]
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        return ciphertext[::-1]
+
+
+def test_what_is_encrypted_comes_over_when_it_is_not(tmp_path: Path, capsys: Any) -> None:
+    """As the page says: its function is run on a copy."""
+    path, sealed = tmp_path / "sealed.db", EncryptedSerializer(Reversing())
+    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+        app = graph().compile(checkpointer=SqliteSaver(connection, serde=sealed))
+        app.invoke({"messages": [HumanMessage("hello")]}, config("t"))
+        values = app.get_state(config("t")).values
+    words = ["import", "langgraph-sqlite", str(path), "--store", str(tmp_path / "ours.db")]
+    assert main(words) == 4
+    told = capsys.readouterr().err
+    assert "is stored as 'msgpack+reversing', which is encrypted." in told
+    assert "pickle" not in told
+    [block] = [b for b in python_blocks(COMING) if "def without_encryption" in b.text]
+    names: dict[str, Any] = {}
+    exec(block.text, names)
+    names["without_encryption"](path, sealed)
+    assert main(words) == 0
+    ours = graph().compile(checkpointer=LastgoodSaver.from_sqlite(str(tmp_path / "ours.db")))
+    assert ours.get_state(config("t")).values == values
+    assert ours.invoke(Command(resume="yes"), config("t"))["log"] == ["answer", "answer", "yes"]
 
 
 def test_what_cannot_be_rebuilt_is_an_error() -> None:

@@ -20,6 +20,14 @@ from lastgood.paths import render
 
 _SNAPSHOT, _ARRAY = 7, 6
 _OPTIONS = ormsgpack.OPT_NON_STR_KEYS
+_PICKLED = (
+    "is not read",
+    "Read it with the library that wrote it, and save it again without pickle.",
+)
+_ENCRYPTED = (
+    "is encrypted",
+    "Store its values in a copy of the database without encryption, and import the copy.",
+)
 Name = tuple[str, str]
 Named = tuple[tuple[object, ...], Name]
 """A class, and the path to where it stands."""
@@ -49,11 +57,7 @@ class StockSerde:
         try:
             return self._serde.loads_typed((kind, data))
         except NotImplementedError as error:
-            raise SerializationError(
-                f"{render(where)} is stored as {kind!r}, which is not read.",
-                path=render(where),
-                hint="Read it with the library that wrote it, and save it again without pickle.",
-            ) from error
+            raise _not_read(where, kind) from error
 
     def _rebuilt(self, data: bytes, where: tuple[object, ...]) -> Any:
         """A value; raises SerializationError where the serializer gives bare fields instead."""
@@ -70,6 +74,13 @@ class StockSerde:
         if bare:
             raise _not_rebuilt(where, bare[0])
         return found
+
+
+def _not_read(where: tuple[object, ...], kind: str) -> SerializationError:
+    """LangGraph's EncryptedSerializer names the cipher behind a plus."""
+    why, hint = _ENCRYPTED if "+" in kind else _PICKLED
+    said = f"{render(where)} is stored as {kind!r}, which {why}."
+    return SerializationError(said, path=render(where), hint=hint)
 
 
 def _not_rebuilt(where: tuple[object, ...], name: Name) -> SerializationError:
