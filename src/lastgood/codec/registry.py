@@ -85,6 +85,10 @@ class Registry:
         _Generation.current += 1
         return cls
 
+    def read_only(self, name: str, cls: type, decode: Decode) -> None:
+        """Read what was once stored under a name; it is written without it by now."""
+        self._names[name] = _Entry(cls, name, None, decode)
+
     def kinds(self, *, strict: bool = False) -> dict[type, Kind]:
         """The kinds found so far, by class; valid until the next registration."""
         current = _Generation.current

@@ -68,7 +68,6 @@ _CUSTOM: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]
         lambda found: [found.pattern, found.flags],
         lambda stored: re.compile(*stored),
     ),
-    **{f"net.{cls.__name__}": (cls, str, cls) for cls in _SPELLED},
 }
 
 
@@ -78,6 +77,8 @@ def _register() -> None:
         DEFAULT.register(cls, tag)
     for tag, (cls, encode, decode) in _CUSTOM.items():
         DEFAULT.register(cls, tag, encode=encode, decode=decode)
+    for cls in _SPELLED:  # the codec has words of its own for them
+        DEFAULT.read_only(f"net.{cls.__name__}", cls, cls)
 
 
 _register()
