@@ -4,7 +4,9 @@ import asyncio
 import math
 import random
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.embeddings import Embeddings
@@ -17,6 +19,7 @@ from langgraph.store.base import (
     MatchCondition,
     PutOp,
     SearchOp,
+    TTLConfig,
 )
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
@@ -351,6 +354,25 @@ def test_in_a_graph(saver: LastgoodSaver) -> None:
     app.invoke({"key": "a"}, {"configurable": {"thread_id": "1"}})
     app.invoke({"key": "b"}, {"configurable": {"thread_id": "2"}})
     assert set(keys(LastgoodStore(saver.client).search(("facts",)))) == {"a", "b"}
+
+
+def test_every_kind_of_store_can_be_opened_by_itself(
+    tmp_path: Path, postgres_url: str, valkey_url: str
+) -> None:
+    name = f"f{uuid4().hex[:12]}"
+    ttl: TTLConfig = {"default_ttl": 60}
+    for store in (
+        LastgoodStore.from_sqlite(str(tmp_path / "a.db"), ttl=ttl),
+        LastgoodStore.from_memory(ttl=ttl),
+        LastgoodStore.from_postgres(postgres_url, schema=name, ttl=ttl),
+        LastgoodStore.from_redis(valkey_url, prefix=name, ttl=ttl),
+    ):
+        store.put(("n",), "k", {"v": 1})
+        found = store.get(("n",), "k")
+        assert found is not None
+        assert found.value == {"v": 1}
+        assert store.ttl_config == ttl
+        store.client.blocking.close()
 
 
 def test_tenants_are_apart_and_threads_do_not_show(tmp_path: Any) -> None:

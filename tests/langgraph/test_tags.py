@@ -20,7 +20,9 @@ def codec() -> Codec:
     return Codec()
 
 
-@pytest.mark.parametrize("name", ["IP addresses", "IP networks", "zone and fold", "uuid", "pure paths"])
+@pytest.mark.parametrize(
+    "name", ["IP addresses", "IP networks", "zone and fold", "uuid", "pure paths"]
+)
 def test_a_value_has_the_same_bytes_with_and_without_the_adapter(codec: Codec, name: str) -> None:
     stored = bytes.fromhex(json.loads(GOLDEN.read_text())[name]["hex"])
     assert codec.pack(codec.unpack(stored)) == stored

@@ -84,6 +84,55 @@ class LastgoodStore(BaseStore):
         self._embeddings = ensure_embeddings(index.get("embed")) if index else None
 
     @classmethod
+    def from_sqlite(
+        cls,
+        path: str = "./lastgood.db",
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """On one file."""
+        return cls(Client.sqlite(path, **options), index=index, ttl=ttl)
+
+    @classmethod
+    def from_postgres(
+        cls,
+        dsn: Any,
+        *,
+        schema: str = "lastgood",
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """In PostgreSQL: by a connection string, or on a pool of psycopg that you own."""
+        return cls(Client.postgres(dsn, schema=schema, **options), index=index, ttl=ttl)
+
+    @classmethod
+    def from_redis(
+        cls,
+        url: str = "redis://localhost:6379",
+        *,
+        prefix: str = "lastgood",
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """In Redis or Valkey; all keys begin with the prefix."""
+        return cls(Client.redis(url, prefix=prefix, **options), index=index, ttl=ttl)
+
+    @classmethod
+    def from_memory(
+        cls,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> Self:
+        """One that ends with the process."""
+        return cls(Client.memory(**options), index=index, ttl=ttl)
+
+    @classmethod
     def from_conn_string(
         cls,
         address: str | os.PathLike[str],
