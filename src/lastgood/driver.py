@@ -29,7 +29,8 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from queue import Empty, SimpleQueue
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -71,6 +72,24 @@ async def pause(seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251
     else:
         await asyncio.sleep(seconds)
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """Raise a cancel that was swallowed inside: by wait_for of Python 3.11, or by a library that
+    lost its connection while it was cancelled, and tells that instead.
+    """
+    task = None if _COLOUR.blocking else asyncio.current_task()
+    before = task.cancelling() if task else 0
+    error: Exception | None = None
+    try:
+        yield
+    except Exception as raised:
+        error = raised
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError from error
+    if error is not None:
+        raise error
 
 
 def run_blocking(operation: Operation[T]) -> T:

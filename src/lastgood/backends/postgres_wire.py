@@ -29,7 +29,7 @@ from lastgood.backends.postgres_exchange import Parcel, Rows
 from lastgood.backends.postgres_given import in_transaction
 from lastgood.backends.postgres_pools import FirstContactError, Pools
 from lastgood.backends.postgres_schema import FORMAT
-from lastgood.driver import is_blocking
+from lastgood.driver import cancellable, is_blocking
 from lastgood.errors import (
     BackendConnectionError,
     LastgoodError,
@@ -54,7 +54,7 @@ async def send(
     Raises TransientStorageError if the server says nothing for so many seconds, and
     BackendConnectionError for one that writes on a connection that only reads.
     """
-    with translated(pools):
+    with translated(pools), cancellable():
         if is_blocking():
             with pools.blocking() as connection:
                 if isinstance(connection, BoundConnection):
@@ -185,7 +185,7 @@ class Session:
 @asynccontextmanager
 async def session(pools: Pools) -> AsyncIterator[Session]:
     """A connection in the colour of the caller."""
-    with translated(pools):
+    with translated(pools), cancellable():
         if is_blocking():
             with pools.blocking() as connection:
                 yield Session(connection)

@@ -6,7 +6,6 @@ text to a server that does not know it yet.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 from redis import exceptions
 
 from lastgood.backends.redis_clients import Clients
-from lastgood.driver import is_blocking
+from lastgood.driver import cancellable, is_blocking
 from lastgood.errors import (
     BackendConnectionError,
     CheckpointIntegrityError,
@@ -177,16 +176,6 @@ _STARTING = "The server may be starting; try again."
 _ON_ITS_WAY = "A slot of the Cluster is on its way; try again."
 _CHECK = "Check the address, the user and its rights."
 _NO_SUCH = "The address ends with the number of a database that is not there. A Cluster has 0 only."
-
-
-@contextmanager
-def cancellable() -> Iterator[None]:
-    """Raise a cancel that was swallowed: wait_for of Python 3.11, in redis-py, may do so."""
-    task = None if is_blocking() else asyncio.current_task()
-    before = task.cancelling() if task else 0
-    yield
-    if task and task.cancelling() > before:
-        raise asyncio.CancelledError
 
 
 @contextmanager
