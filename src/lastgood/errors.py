@@ -136,21 +136,26 @@ class StorageError(LastgoodError):
     """The store failed; the message says whether anything of the operation was kept."""
 
     code = "storage"
+    in_doubt = True
+    """Whether what failed may have been kept all the same."""
 
 
 class TransientStorageError(StorageError):
-    """The store was busy for longer than the time we wait."""
+    """The store was busy for longer than the time we wait, or did not answer."""
 
     code = "storage_busy"
+    in_doubt = False
 
 
 class StorageFullError(StorageError):
     """No space left on the device that holds the store."""
 
     code = "storage_full"
+    in_doubt = False
 
 
 class BackendConnectionError(StorageError):
     """The store cannot be opened: wrong address, missing rights, not a database."""
 
     code = "connection"
+    in_doubt = False

@@ -210,7 +210,8 @@ class Beat(Repeatable):
 class Settle(Repeatable):
     """Learn the outcome of commits that were interrupted: the head, if it is one of them.
 
-    Goes the way of a commit, so it comes after those that were queued before it.
+    If it is none of them, none will come late: this is a commit itself, which changes nothing. One
+    that is still on its way to a server was decided on what was there before.
     """
 
     tenant: str
@@ -225,7 +226,9 @@ class Settle(Repeatable):
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         head = found.head
-        return Writes(answer=head if head is not None and head.id in self.ids else None)
+        if head is not None and head.id in self.ids:
+            return Writes(answer=head)
+        return Writes(thread=found.live)
 
 
 def outcome_of(error: BaseException | None) -> tuple[str, bool, str | None]:

@@ -304,7 +304,7 @@ class Run(AsyncOnly, Generic[S]):
         try:
             label = await self._commit(intent)
         except Exception as error:
-            if type(error) is StorageError:
+            if isinstance(error, StorageError) and error.in_doubt:
                 pending.show()  # it may have happened: a later save must not leave it out
             else:
                 self._pending = before

@@ -14,11 +14,22 @@ from typing import Any
 
 import pytest
 from failpoint_driver import OPERATIONS, Bench
-from network_bench import SERVERS, Server, cut_on, large, numbers, outcome, put, run_behind, save
+from network_bench import (
+    SERVERS,
+    Server,
+    cut_on,
+    hurry,
+    large,
+    numbers,
+    outcome,
+    put,
+    run_behind,
+    save,
+)
 from stores import Stores
 
 from lastgood import BackendConnectionError, BlockingClient, TransientStorageError
-from lastgood.backends import postgres_connections, postgres_wire, redis_clients, remote, turns
+from lastgood.backends import remote
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.store import COLOURS, Store, headers
 
@@ -67,13 +78,7 @@ def play_tasks(play_in: Callable[..., None]) -> Play:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same bounds, shorter: 2 s of patience, 1 s of silence."""
-    monkeypatch.setattr(remote, "PATIENCE", 2.0)
-    monkeypatch.setattr(turns, "PATIENCE", 1.0)
-    monkeypatch.setattr(postgres_wire, "SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(postgres_connections.BoundConnection, "silence", 1.0)
-    monkeypatch.setattr(postgres_connections.BoundAsyncConnection, "silence", 1.0)
-    monkeypatch.setattr(redis_clients, "REPLY_SECONDS", 1.0)
+    hurry(monkeypatch)
 
 
 # every operation, cut at its commit

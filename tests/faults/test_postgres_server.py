@@ -1,5 +1,6 @@
 """A PostgreSQL that is killed, restarted, or ends the connections of its clients."""
 
+import asyncio
 import itertools
 import os
 import random
@@ -13,8 +14,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from network_bench import run_behind
 
 from lastgood import BlockingClient, Client
+from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.faults.store import fingerprint, view, whole_log
 from lastgood.testing.postgres_harness import PostgresHarness
 from lastgood.testing.servers import PostgresServer
@@ -225,3 +228,56 @@ def test_a_save_waits_while_another_transaction_holds_its_thread(server: Postgre
     holder.close()
     assert client.restore(id).state == {"n": 2}
     client.close()
+
+
+# a save that nobody waits for any more, and that comes late
+
+
+def waiting(url: str) -> list[int]:
+    """The sessions that wait for a lock, in the order in which they began."""
+    text = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' ORDER BY query_start"
+    with psycopg.connect(url, autocommit=True) as connection:
+        return [pid for (pid,) in connection.execute(text)]
+
+
+async def queued(url: str, count: int) -> list[int]:
+    """The same, when there are so many."""
+    until = time.monotonic() + 10
+    while len(found := waiting(url)) < count:
+        assert time.monotonic() < until, found
+        await asyncio.sleep(0.01)
+    return found
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("lost", [False, True], ids=["heard", "lost"])
+def test_a_run_goes_on_from_a_save_of_its_own_that_comes_late(
+    server: PostgresServer, lost: bool, tmp_path: Path
+) -> None:
+    """It was cancelled while it waited for a lock, and the cancel did not get through: its session
+    goes on without it. The next step asks what became of it, and that question may be lost too.
+    """
+
+    async def body(store: Store) -> None:
+        client = store.client(heartbeat_seconds=600)
+        async with client.run("s", initial={"n": 0}) as run:
+            with psycopg.connect(server.url) as holder:
+                schema = store.harness.schema
+                holder.execute(f"SELECT 1 FROM {schema}.thread FOR UPDATE")
+                late = asyncio.ensure_future(run.save({"n": 1}, step_name="late"))
+                (first,) = await queued(server.url, 1)
+                proxy.refuse()
+                late.cancel()
+                await asyncio.wait([late])
+                proxy.heal()
+                step = asyncio.ensure_future(run.save({"n": 2}, step_name="next"))
+                one, other = await queued(server.url, 2)
+                assert one == first
+                if lost:
+                    holder.execute("SELECT pg_terminate_backend(%s)", (other,))
+            await step
+        found = await headers(client, "s")
+        assert [h.step_name for h in found] == ["next", "late", None]
+
+    with Proxy(server.url) as proxy:
+        run_behind(proxy, PostgresHarness, server.url, tmp_path, "async", body)

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lastgood.backend import Columns, ItemListing, Listing, ThreadListing
-from lastgood.commits import Place
+from lastgood.commits import Place, Scope
+
+FEW = 3
+"""So many checkpoints of a scope are mostly found with its line: they are asked for if not."""
 
 
 class ThreadName(NamedTuple):
@@ -266,3 +269,22 @@ class Need(Exception):
     def __init__(self, *queries: Query) -> None:
         super().__init__(*queries)
         self.queries = queries
+
+
+def about_scope(scope: Scope) -> list[Query]:
+    """What a look will ask for, as far as it can be known before."""
+    place = ThreadName(scope.tenant, scope.thread)
+    queries: list[Query] = [AskLine(place, scope.agent, scope.branch)]
+    if scope.run:
+        queries.append(AskRun(place))
+    if scope.tag is not None:
+        queries.append(AskTag(place, scope.tag))
+    if scope.large:
+        queries.append(AskLarge(place, scope.large))
+    if scope.items:
+        queries += [AskPlaces(place, scope.items), AskItemCount(place)]
+    if scope.heads_at:
+        queries += [AskHeads(place), AskChildren(place, scope.heads_at)]
+    if len(scope.ids) > FEW:
+        queries += [AskId(scope.tenant, id) for id in scope.ids]
+    return queries

@@ -37,23 +37,19 @@ from lastgood.backends import forking
 from lastgood.backends.queries import (
     Answers,
     AskAt,
-    AskChildren,
     AskHeads,
     AskId,
     AskItemCount,
     AskItems,
     AskLanes,
-    AskLarge,
     AskLine,
-    AskPlaces,
-    AskRun,
-    AskTag,
     AskTags,
     AskThreads,
     Need,
     Query,
     ThreadName,
     about_history,
+    about_scope,
 )
 from lastgood.backends.remote_changes import Aim, Change, Decision, Exhausted, Kind, decide
 from lastgood.backends.remote_clock import ServerClock, ticks
@@ -64,9 +60,10 @@ from lastgood.backends.turns import Turns
 from lastgood.backends.views import first_page
 from lastgood.commits import NOTHING, Found, Intent, Scope, Taken, Writes
 from lastgood.driver import pause
-from lastgood.errors import TransientStorageError
+from lastgood.errors import StorageError, TransientStorageError
 from lastgood.item_rules import Outcome as ItemOutcome
 from lastgood.rows import ItemRow
+from lastgood.run_rules import Settle
 
 T = TypeVar("T")
 Outcome = Literal["done", "moved", "stream", "id"]
@@ -78,8 +75,10 @@ PATIENCE = 30.0
 end of the attempt that it is at."""
 ROUNDS = 64
 """An operation that needs more rounds than this is a bug."""
-FEW = 3
-"""So many checkpoints of a scope are mostly found with its line: they are asked for if not."""
+_IN_DOUBT = (
+    "Whether it was kept is unknown: going on with the run, or saving again under the same "
+    "checkpoint_id, settles it."
+)
 
 
 def check_wanted(durability: str | None) -> str | None:
@@ -142,7 +141,7 @@ class RemoteBackend(Backend, forking.Forkable):
     async def look(self, scope: Scope) -> Found:
         place = ThreadName(scope.tenant, scope.thread)
         found, version = await self._read(
-            scope.tenant, _of_scope(scope), lambda rows: (rows.look(scope), rows.version(place))
+            scope.tenant, about_scope(scope), lambda rows: (rows.look(scope), rows.version(place))
         )
         if self.alone:
             self._memory.saw(place, version, found)
@@ -225,7 +224,10 @@ class RemoteBackend(Backend, forking.Forkable):
         attempt = Attempt(intent)
         # Those of this process take turns, or of several writers to one thread all but one would
         # fail each time. So each finds in memory what the one before it wrote.
-        await self._turns.take(attempt.place, lambda: self._insisted(attempt))
+        try:
+            await self._turns.take(attempt.place, lambda: self._insisted(attempt))
+        except StorageError as error:
+            raise attempt.failed(error) from error.__cause__
         assert attempt.writes is not None, "done"
         return attempt.writes
 
@@ -291,7 +293,7 @@ class RemoteBackend(Backend, forking.Forkable):
         also = [AskLanes(aim.place, few=True)] if self._memory.lacks_lane(scope) else []
         return await self._read(
             scope.tenant,
-            [*_of_scope(scope), *also],
+            [*about_scope(scope), *also],
             lambda rows: decide(rows, rows.version(aim.place), aim, refused, self._next),
             attempt.tries,
         )
@@ -331,14 +333,24 @@ class Attempt:
         """What was sent first, if nobody knows whether it was carried out."""
         self.writes: Writes | None = None
 
+    def failed(self, error: StorageError) -> StorageError:
+        """What the caller is told that gets no answer."""
+        if self.doubtful is not None:
+            error.in_doubt = True
+            error.hint = f"{error.hint} {_IN_DOUBT}".lstrip()
+        return error
+
     def told(self, decision: Decision) -> Writes:
         """What the caller is told: where nothing was left to do, that it was done by this commit.
 
-        A save and a run are recognised by their ids, and told as they are stored. Items that are
-        neither as they were expected nor as they were to become were changed by somebody else.
+        A save and a run are recognised by their ids, and told as they are stored; and what became
+        of them is told as it is by now. Items that are neither as they were expected nor as they
+        were to become were changed by somebody else.
         """
         writes, first = decision.writes, self.doubtful
         if first is None or first.checkpoint is not None or first.run is not None:
+            return writes
+        if isinstance(self.aim.intent, Settle):
             return writes
         if isinstance(writes.answer, ItemOutcome) and not writes.answer.done:
             return writes
@@ -373,22 +385,3 @@ def _too_busy(place: ThreadName) -> TransientStorageError:
         f"thread {place.name!r} has so many writers that this one never got its turn.",
         hint="Let fewer writers share a thread, or try again.",
     )
-
-
-def _of_scope(scope: Scope) -> list[Query]:
-    """What a look will ask for, as far as it can be known before."""
-    place = ThreadName(scope.tenant, scope.thread)
-    queries: list[Query] = [AskLine(place, scope.agent, scope.branch)]
-    if scope.run:
-        queries.append(AskRun(place))
-    if scope.tag is not None:
-        queries.append(AskTag(place, scope.tag))
-    if scope.large:
-        queries.append(AskLarge(place, scope.large))
-    if scope.items:
-        queries += [AskPlaces(place, scope.items), AskItemCount(place)]
-    if scope.heads_at:
-        queries += [AskHeads(place), AskChildren(place, scope.heads_at)]
-    if len(scope.ids) > FEW:
-        queries += [AskId(scope.tenant, id) for id in scope.ids]
-    return queries

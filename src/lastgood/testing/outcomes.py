@@ -195,3 +195,29 @@ async def saves_at_once(store: Store) -> None:
         assert run.state == await stored(client)
         if store.colour == "async":
             assert states == sorted(states, reverse=True)
+
+
+@case("S27")
+async def a_save_that_is_cancelled_twice_is_recognised(store: Store) -> None:
+    """Who does not even wait for the cancel leaves a commit that nobody waits for. Wherever it
+    is then, what the run does next comes after it or instead of it.
+    """
+    client = store.client()
+    async with client.run("s", initial={"m": [], "n": 0}) as run:
+        for turns in range(30):
+            run.state["n"] = turns
+            task = asyncio.ensure_future(run.save(step_name="cancelled"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for _ in range(2):
+                task.cancel()
+                await asyncio.sleep(0)
+            await asyncio.wait([task])
+            await run.append("m", turns, step_name="settled")
+    found = await headers(client, "s")
+    assert {h.branch for h in found} == {"main"}
+    assert [h.parent_id for h in found[:-1]] == [h.checkpoint_id for h in found[1:]]
+    assert sum(h.step_name == "settled" for h in found) == 30
+    newest = await client.latest(agent_id="agent", session_id="s")
+    assert newest is not None
+    assert newest.state["m"] == list(range(30))

@@ -1,0 +1,133 @@
+"""A step of a run whose answer never came: the run finds out what became of it, and goes on."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from network_bench import SERVERS, hurry, run_behind
+
+from lastgood import TransientStorageError
+from lastgood.testing.faults.proxy import Proxy
+from lastgood.testing.store import COLOURS, Store
+
+KINDS = [pytest.param(kind, marks=pytest.mark.server(kind)) for kind in SERVERS]
+Play = Callable[[Callable[[Store], Any]], None]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def straight(kind: str, request: pytest.FixtureRequest) -> str:
+    return request.getfixturevalue(f"{kind}_url")
+
+
+@pytest.fixture
+def proxy(straight: str) -> Iterator[Proxy]:
+    with Proxy(straight) as one:
+        yield one
+
+
+@pytest.fixture
+def play_in(kind: str, proxy: Proxy, straight: str, tmp_path: Path) -> Callable[..., None]:
+    """Run a body in a colour, behind the proxy."""
+    return partial(run_behind, proxy, SERVERS[kind].harness, straight, tmp_path)
+
+
+@pytest.fixture(params=COLOURS)
+def play(
+    request: pytest.FixtureRequest,
+    play_in: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Play:
+    """The same, with short bounds."""
+    hurry(monkeypatch)
+    return partial(play_in, request.param)
+
+
+async def unheard(run: Any, proxy: Proxy) -> TransientStorageError:
+    """Append; the server does it, and its answer never comes."""
+    proxy.black_hole("to_client")
+    with pytest.raises(TransientStorageError) as caught:
+        await run.append("log", "c", step_name="c")
+    proxy.heal()
+    return caught.value
+
+
+async def stored(client: Any) -> Any:
+    return (await client.latest(agent_id="agent", session_id="s")).state
+
+
+def test_an_append_that_was_not_heard_of_is_repeated_once(play: Play, proxy: Proxy) -> None:
+    async def body(store: Store) -> None:
+        client = store.client(heartbeat_seconds=600)
+        async with client.run("s", initial={"log": []}) as run:
+            await run.append("log", "a")
+            error = await unheard(run, proxy)
+            assert error.in_doubt
+            assert "Whether it was kept is unknown" in error.hint
+            await run.append("log", "c", step_name="c")
+            assert run.state == {"log": ["a", "c"]}
+            await run.append("log", "d")
+        assert await stored(client) == {"log": ["a", "c", "d"]}
+
+    play(body)
+
+
+def test_a_save_behind_it_does_not_leave_it_out(play: Play, proxy: Proxy) -> None:
+    async def body(store: Store) -> None:
+        client = store.client(heartbeat_seconds=600)
+        async with client.run("s", initial={"log": [], "n": 0}) as run:
+            await run.append("log", "a")
+            await unheard(run, proxy)
+            run.state["n"] = 1
+            await run.save()
+            assert run.state == await stored(client) == {"log": ["a", "c"], "n": 1}
+
+    play(body)
+
+
+def test_what_never_began_is_in_no_doubt(play: Play, proxy: Proxy) -> None:
+    async def body(store: Store) -> None:
+        client = store.client(heartbeat_seconds=600)
+        async with client.run("s", initial={"log": []}):
+            pass
+        proxy.refuse()
+        with pytest.raises(TransientStorageError) as caught:
+            async with client.run("s", initial={"log": []}):
+                pass
+        proxy.heal()
+        assert not caught.value.in_doubt
+
+    play(body)
+
+
+def test_a_cancelled_task_ends_though_its_server_goes_at_the_same_time(
+    play_in: Callable[..., None], proxy: Proxy
+) -> None:
+    """That the connection is lost is no reason to try again: nobody waits any more."""
+
+    async def body(store: Store) -> None:
+        client = store.client(heartbeat_seconds=600)
+        async with client.run("s", initial={"n": 0}) as run:
+            for call in (lambda: run.save({"n": 1}), lambda: client.log("s")):
+                proxy.black_hole("to_client")
+                task = asyncio.ensure_future(call())
+                await asyncio.sleep(0.2)
+                proxy.refuse()
+                task.cancel()
+                began = time.monotonic()
+                await asyncio.wait([task])
+                assert time.monotonic() - began < 5
+                assert task.cancelled()
+                proxy.heal()
+            await run.save({"n": 2})
+        assert await stored(client) == {"n": 2}
+
+    play_in("async", body)
