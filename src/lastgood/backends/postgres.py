@@ -160,6 +160,8 @@ class PostgresBackend(RemoteBackend):
             taken = _TAKEN.get(_constraint(error))
             if taken is None:
                 raise
+            if taken == "moved":
+                self.discard("thread")  # the counter went back, as the whole store did
             return taken
         return "done" if found[0][0][0] else "moved"
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from psycopg import AsyncConnection, Connection, OperationalError
+from psycopg import AsyncConnection, Connection, Error, OperationalError
 from psycopg.errors import QueryCanceled
 
 from lastgood.backends.postgres_exchange import Repertoire
@@ -49,10 +50,35 @@ def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConn
         return stop.value
 
 
+class Reach:
+    """Whether the last attempt to connect came through. A pool tries again in silence, and those
+    who wait for it would never learn why.
+    """
+
+    refusal: Error | None = None
+
+    @contextmanager
+    def tried(self) -> Iterator[None]:
+        """An attempt."""
+        try:
+            yield
+        except Error as error:
+            self.refusal = error
+            raise
+        self.refusal = None
+
+
 class BoundConnection(Connection[Any]):
     """A blocking connection."""
 
     silence = SILENCE_SECONDS
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """With `reach=`, that is told how it went."""
+        reach: Reach = options.pop("reach", None) or Reach()
+        with reach.tried():
+            return super().connect(conninfo, **options)
 
     @cached_property
     def repertoire(self) -> Repertoire:
@@ -67,6 +93,13 @@ class BoundAsyncConnection(AsyncConnection[Any]):
     """An async connection."""
 
     silence = SILENCE_SECONDS
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """With `reach=`, that is told how it went."""
+        reach: Reach = options.pop("reach", None) or Reach()
+        with reach.tried():
+            return await super().connect(conninfo, **options)
 
     @cached_property
     def repertoire(self) -> Repertoire:

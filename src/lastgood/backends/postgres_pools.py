@@ -24,6 +24,7 @@ from lastgood.backends.postgres_address import CONNECT_SECONDS, lively, parsed, 
 from lastgood.backends.postgres_connections import (
     BoundAsyncConnection,
     BoundConnection,
+    Reach,
     is_dead,
 )
 from lastgood.driver import is_blocking
@@ -49,6 +50,8 @@ class Pools(ABC):
     """Whether what was sent is committed when the answer is there."""
     pulse: Pulsing = "thread"
     """Who may come for a connection in the name of a run."""
+    reach: Reach | None = None
+    """Whether the server lets itself be reached; None where only the application knows."""
     prepares = False
     """Whether statements are prepared: a session is our own, no pooler hands out others."""
 
@@ -130,10 +133,11 @@ class OwnPools(Pools):
             weakref.WeakKeyDictionary()
         )
         self._guests = Guests()
+        self.reach = Reach()
 
     def _options(self) -> dict[str, Any]:
         return {
-            "kwargs": {"autocommit": True},
+            "kwargs": {"autocommit": True, "reach": self.reach},
             "min_size": 0,
             "max_size": self._size,
             "timeout": CONNECT_SECONDS,

@@ -28,13 +28,19 @@ from lastgood.backends.postgres_cursors import OwnAsyncCursor, OwnCursor, spelle
 from lastgood.backends.postgres_exchange import Parcel, Rows
 from lastgood.backends.postgres_given import in_transaction
 from lastgood.backends.postgres_pools import FirstContactError, Pools
-from lastgood.backends.postgres_schema import FORMAT
+from lastgood.backends.postgres_refusals import (
+    BEGIN_ANEW,
+    READS,
+    UNSPELLABLE,
+    first_line,
+    never_reached,
+    not_served,
+    translation,
+)
 from lastgood.driver import cancellable, is_blocking
 from lastgood.errors import (
     BackendConnectionError,
-    LastgoodError,
     StorageError,
-    StorageFullError,
     TransientStorageError,
 )
 
@@ -92,7 +98,7 @@ def _given(
     """
     if writes and connection.read_only:
         raise BackendConnectionError(
-            f"{label}: the connection that this client was given is read_only.", hint=_READS
+            f"{label}: the connection that this client was given is read_only.", hint=READS
         )
     joins = in_transaction(connection)
     try:
@@ -100,7 +106,7 @@ def _given(
     except (errors.SerializationFailure, errors.DeadlockDetected) as error:
         if not joins:
             raise
-        raise StorageError(f"{label}: {_first_line(error)}", hint=_BEGIN_ANEW) from error
+        raise StorageError(f"{label}: {first_line(error)}", hint=BEGIN_ANEW) from error
 
 
 def _framed(statements: Sequence[Sql]) -> Sequence[Sql]:
@@ -204,86 +210,14 @@ def translated(pools: Pools) -> Iterator[None]:
         pools.prepares = False
         raise TransientStorageError(f"{label}: sessions are pooled; try again.") from error
     except FirstContactError as error:
-        raise _never_reached(error.__cause__, label) from error.__cause__
+        raise never_reached(error.__cause__, label) from error.__cause__
     except PoolTimeout as error:
-        raise TransientStorageError(
-            f"{label}: no connection within the time of the pool: {_first_line(error)}",
-            hint="The server cannot be reached, or all connections of the pool are busy.",
-        ) from error
+        raise not_served(error, pools.reach, label) from error
     except UnicodeEncodeError as error:
         letters = error.object[error.start : error.end]
         raise BackendConnectionError(
             f"{label}: {letters!r} is not in the encoding of this connection ({error.encoding}).",
-            hint=_UNSPELLABLE,
+            hint=UNSPELLABLE,
         ) from error
     except psycopg.Error as error:
-        raise _translation(error, label) from error
-
-
-_BEGIN_ANEW = "Roll back your transaction and run it again."
-_FAILED_BEFORE = "Your own transaction failed before: roll it back first."
-_WRONG = "Check the address, the user and its rights."
-_READS = "It only reads: give this client a connection, role and server that may write."
-_UNSPELLABLE = "Connect with client_encoding=UTF8, or call the schema something in plain letters."
-_REFUSALS: dict[type[psycopg.Error], str] = {
-    errors.InsufficientPrivilege: f"`lastgood db sql --since {FORMAT} --role NAME` (with --schema, "
-    "if it is not lastgood) prints the rights that a role needs.",
-    errors.ReadOnlySqlTransaction: _READS,
-    errors.InvalidPassword: _WRONG,
-    errors.InvalidAuthorizationSpecification: _WRONG,
-    errors.InvalidCatalogName: _WRONG,
-    errors.UntranslatableCharacter: _UNSPELLABLE,
-    errors.CharacterNotInRepertoire: _UNSPELLABLE,
-    **dict.fromkeys(
-        (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn),
-        "The tables are not there: `lastgood db migrate` makes them.",
-    ),
-}
-"""What does not get better by itself, and what to do about it."""
-
-
-_TOO_LONG = "Use shorter names and keys: PostgreSQL has room for about 2,700 bytes of one."
-
-
-def _translation(error: psycopg.Error, label: str) -> LastgoodError:
-    state = error.sqlstate or ""
-    text = _first_line(error)
-    said = f"{label}: {text}"
-    if type(error) in _REFUSALS:
-        return BackendConnectionError(said, hint=_REFUSALS[type(error)])
-    if not state and _says_wrong(text):
-        return BackendConnectionError(said, hint=_WRONG)
-    if state in ("53100", "53200"):
-        return StorageFullError(said, hint="Nothing of this save was kept.")
-    if state.startswith("54"):  # a limit of PostgreSQL itself, however often it is tried
-        return StorageError(said, hint=_TOO_LONG)
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return TransientStorageError(said, hint="The server may be starting; try again.")
-    failed = isinstance(error, errors.InFailedSqlTransaction)
-    return StorageError(said, hint=_FAILED_BEFORE if failed else "")
-
-
-def _never_reached(error: BaseException | None, label: str) -> LastgoodError:
-    """Whatever the reason is, the first attempt to connect is not made twice."""
-    return BackendConnectionError(
-        f"{label}: {_first_line(error)}",
-        hint=_WRONG,
-    )
-
-
-def _first_line(error: BaseException | None) -> str:
-    return str(error).strip().split("\n", maxsplit=1)[0].removesuffix(".") + "."
-
-
-def _says_wrong(text: str) -> bool:
-    """Before a session exists, libpq gives no code, only words."""
-    return any(
-        words in text
-        for words in (
-            "password authentication failed",
-            "no password supplied",
-            "does not exist",
-            "could not translate host name",
-            "pg_hba.conf",
-        )
-    )
+        raise translation(error, label) from error
