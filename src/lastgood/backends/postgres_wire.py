@@ -179,12 +179,18 @@ class Session:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """All or nothing."""
+        """All or nothing. What others have committed is seen, whatever the server's default is: the
+        first statement waits for them. In one of the application, the application decides.
+        """
+        joins = in_transaction(self._connection)
+        begin = "SELECT 1" if joins else "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
         if isinstance(self._connection, AsyncConnection):
             async with self._connection.transaction():
+                await self.execute(begin)
                 yield
         else:
             with self._connection.transaction():
+                await self.execute(begin)
                 yield
 
 
