@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import subprocess
+import sys
 import weakref
 from uuid import uuid4
 
@@ -10,7 +12,7 @@ import pytest
 import redis
 
 from lastgood import Client
-from lastgood.testing.servers import ValkeyServer
+from lastgood.testing.servers import PostgresServer, ValkeyServer
 
 LOOPS = 5
 
@@ -54,3 +56,33 @@ def test_on_valkey() -> None:
     with ValkeyServer() as server, redis.Redis.from_url(server.url) as raw:
         assert [loop() for loop in serve(Client.redis(server.url))] == [None] * LOOPS
         assert len(raw.client_list()) == 1
+
+
+LEAVING = """
+import asyncio, sys
+from lastgood import Client
+
+client = Client.open(sys.argv[1])
+
+async def leave(number):
+    saves = [
+        asyncio.create_task(client.save("a", session_id=f"{number}-{each}", execution_state=each))
+        for each in range(10)
+    ]
+    await asyncio.sleep(0.002 * (number % 5))
+
+asyncio.run(client.threads())
+for number in range(20):
+    asyncio.run(leave(number))
+print(len(asyncio.run(client.threads())) >= 0)
+"""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["postgres", "valkey"])
+def test_an_event_loop_ends_with_saves_under_way(kind: str) -> None:
+    """Nobody awaits them or closes the client: connections that are being made end too."""
+    with {"postgres": PostgresServer, "valkey": ValkeyServer}[kind]() as server:
+        program = [sys.executable, "-c", LEAVING, server.url]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

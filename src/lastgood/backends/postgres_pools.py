@@ -217,11 +217,14 @@ class OwnPools(Pools):
         self, pool: AsyncConnectionPool[BoundAsyncConnection]
     ) -> AsyncGenerator[None, None]:
         """Closes a pool when its loop ends: that closes the generators which stand in it."""
+        loop = asyncio.get_running_loop()
+        end = loop.create_task(_ended_for_good(pool.name), name="lastgood-pool-end")
         try:
             yield
         finally:
-            self._pools.pop(asyncio.get_running_loop(), None)
+            self._pools.pop(loop, None)
             await pool.close()
+            end.cancel()
 
     async def _native_probe(self) -> None:
         try:
@@ -260,3 +263,16 @@ async def _native_living(pool: AsyncConnectionPool[BoundAsyncConnection]) -> Bou
         await connection.close()
         await pool.putconn(connection)
     return connection
+
+
+async def _ended_for_good(pool: str) -> None:
+    """Stands until a loop that ends cancels whatever is left in it. A pool takes that for a failure
+    like any other, and goes on, so the loop would wait for ever: cancel its tasks until they end.
+    """
+    try:
+        await asyncio.Event().wait()
+    finally:
+        while left := [t for t in asyncio.all_tasks() if t.get_name().startswith(f"{pool}-")]:
+            for task in left:
+                task.cancel()
+            await asyncio.sleep(0)
