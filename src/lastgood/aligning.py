@@ -5,7 +5,8 @@ both sides, so what is paired kept its order.
 
 Both ends are trimmed first. What occurs once on either side anchors the rest (the longest row of
 those that increases); between two anchors the same begins anew. Where nothing is unique, a small
-middle is aligned exactly and a large one greedily, so that 100,000 equal values are no trap.
+middle is aligned exactly and a large one greedily, so that 100,000 equal values are no trap; nor
+are lists in which each round finds a single anchor: the rounds have a budget.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ Keys = Sequence[Hashable]
 
 EXACT = 40_000
 """Middles of at most so many pairs of elements are aligned exactly."""
+LOOKS = 1_000_000
+"""Anchors are looked for among so many elements in all, one counted once in each round."""
+ROUNDS = 32
+"""Or so many times among all elements of longer lists."""
 
 
 def aligned(old: Keys, new: Keys) -> list[Pair]:
     """Places of equal elements, in order on both sides."""
     found: list[Pair] = []
     todo = [(0, len(old), 0, len(new))]
+    left = max(LOOKS, ROUNDS * (len(old) + len(new)))
     while todo:
         low, high, from_, to = todo.pop()
         while low < high and from_ < to and old[low] == new[from_]:
@@ -36,7 +42,8 @@ def aligned(old: Keys, new: Keys) -> list[Pair]:
             found.append((high, to))
         if low == high or from_ == to:
             continue
-        anchors = _anchors(old[low:high], new[from_:to])
+        left -= high - low + to - from_
+        anchors = _anchors(old[low:high], new[from_:to]) if left >= 0 else []
         if anchors:
             todo += _between(anchors, (low, high, from_, to))
             found += [(low + i, from_ + j) for i, j in anchors]

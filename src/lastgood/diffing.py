@@ -175,9 +175,9 @@ class _List:
             for low, high, from_, to in _gaps(kept, len(self.old), len(self.new))
         ]
         moved = self._moved(gaps)
-        gaps = [gap.without(moved) for gap in gaps] if moved else gaps
+        gaps = _without(gaps, moved)
         changed = [pair for gap in gaps for pair in self._versions(gap)]
-        gaps = [gap.without(changed) for gap in gaps] if changed else gaps
+        gaps = _without(gaps, changed)
         if not (kept or moved or changed) and self.old and self.new:
             raise _Incomparable
         return self._made(moved, changed, gaps, depth)
@@ -244,9 +244,16 @@ class _Gap(NamedTuple):
     old: Sequence[int]
     new: Sequence[int]
 
-    def without(self, pairs: list[Pair]) -> _Gap:
-        gone, come = {i for i, _ in pairs}, {j for _, j in pairs}
-        return _Gap([i for i in self.old if i not in gone], [j for j in self.new if j not in come])
+
+def _without(gaps: list[_Gap], pairs: list[Pair]) -> list[_Gap]:
+    """What is left of gaps once some pairs are told."""
+    if not pairs:
+        return gaps
+    gone, come = {i for i, _ in pairs}, {j for _, j in pairs}
+    return [
+        _Gap([i for i in old if i not in gone], [j for j in new if j not in come])
+        for old, new in gaps
+    ]
 
 
 def _starts(content: list[Part | Run]) -> list[int]:

@@ -60,17 +60,21 @@ class _Writer:
 
     def _moves(self, edit: Items, at: Steps) -> Iterator[Operation]:
         """Each moved element goes behind the one that it follows in the end."""
-        gone = {item.was for item in edit.removed}
-        order = [was for was in range(edit.old_count) if was not in gone] if edit.moved else []
-        wanted = [was for was in edit.sources() if was is not None] if edit.moved else []
-        moved = {item.was for item in edit.moved}
-        for place, was in enumerate(wanted):
-            if was in moved:
-                from_ = order.index(was)
-                del order[from_]
-                to = order.index(wanted[place - 1]) + 1 if place else 0
-                order.insert(to, was)
-                yield {"op": "move", "from": pointer((*at, from_)), "path": pointer((*at, to))}
+        if not edit.moved:
+            return
+        gone, moved = ({item.was for item in some} for some in (edit.removed, edit.moved))
+        row = _Row([was not in gone for was in range(edit.old_count)])
+        staying = -1  # the last one that was passed; those that moved behind it count with it
+        for was in edit.sources():
+            if was is None:
+                continue
+            if was not in moved:
+                staying = was
+                continue
+            from_ = row.until(was)
+            row.move(was, staying)
+            to = row.until(staying + 1) - 1
+            yield {"op": "move", "from": pointer((*at, from_)), "path": pointer((*at, to))}
 
     def _name(self, key: bytes, at: Steps) -> str:
         name = self._codec.unpack(key)
@@ -82,6 +86,39 @@ class _Writer:
         value = self._codec.unpack(data)
         _check(value, at)
         return value
+
+
+class _Row:
+    """How many elements there are up to each place of a list while some move (a Fenwick tree).
+
+    Place -1 is the front. An element that moved counts at the one that stays before it.
+    """
+
+    def __init__(self, there: list[bool]) -> None:
+        self._sums = [0, 0, *map(int, there)]
+        for node, count in enumerate(self._sums):
+            above = node + (node & -node)
+            if node and above < len(self._sums):
+                self._sums[above] += count
+
+    def until(self, place: int) -> int:
+        """How many are before a place."""
+        node, count = place + 1, 0
+        while node:
+            count += self._sums[node]
+            node &= node - 1
+        return count
+
+    def move(self, place: int, to: int) -> None:
+        """One element counts elsewhere."""
+        self._add(place, -1)
+        self._add(to, 1)
+
+    def _add(self, place: int, count: int) -> None:
+        node = place + 2
+        while node < len(self._sums):
+            self._sums[node] += count
+            node += node & -node
 
 
 def pointer(steps: Steps) -> str:
