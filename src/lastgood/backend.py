@@ -76,6 +76,10 @@ class ThreadEntry(NamedTuple):
     """What is wrong with the thread; then nothing of it but its name is told."""
 
 
+Inside = Literal["lanes", "tags"]
+"""What may be asked for alone of a thread from inside."""
+
+
 class Outline(NamedTuple):
     """What a thread consists of: lanes, branches with what each reads as, tags."""
 
@@ -284,8 +288,13 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    async def outline(self, tenant: str, thread: str) -> Outline | None:
-        """Lanes, branches and tags of a live thread."""
+    async def outline(
+        self, tenant: str, thread: str, *, only: Inside | None = None
+    ) -> Outline | None:
+        """Lanes, branches and tags of a live thread, or one kind of them `only`.
+
+        - What was not asked for is empty, and costs nothing however much of it there is.
+        """
 
     @abstractmethod
     async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:

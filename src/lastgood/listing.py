@@ -192,4 +192,6 @@ def branch_info(core: Core, thread: str, found: tuple[Any, ...]) -> BranchInfo:
 
 async def tags(core: Core, thread: str) -> dict[str, str]:
     """Tags of a thread and the ids they name."""
-    return {tag.name: show_id(tag.checkpoint) for tag in (await outlined(core, thread)).tags}
+    return {
+        tag.name: show_id(tag.checkpoint) for tag in (await outlined(core, thread, "tags")).tags
+    }

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 
 from lastgood import refs
-from lastgood.backend import Located, Outline
+from lastgood.backend import Inside, Located, Outline
 from lastgood.commits import Scope
 from lastgood.core import Core
 from lastgood.errors import (
@@ -134,9 +134,9 @@ async def _tagged(core: Core, address: Address) -> Located | None:
     return found if address.agent in (None, found.agent) else None
 
 
-async def outlined(core: Core, thread: str) -> Outline:
+async def outlined(core: Core, thread: str, only: Inside | None = None) -> Outline:
     """A thread from inside; it must be there."""
-    outline = await core.backend.outline(core.tenant, thread)
+    outline = await core.backend.outline(core.tenant, thread, only=only)
     if outline is None:
         raise await _not_found(core, f"{refs.quote(thread)}@")
     return outline
@@ -144,7 +144,7 @@ async def outlined(core: Core, thread: str) -> Outline:
 
 async def only_agent(core: Core, thread: str) -> str:
     """The agent of a thread: its only one, or the one above all others. Names them otherwise."""
-    found = _only(thread, await outlined(core, thread), None)
+    found = _only(thread, await outlined(core, thread, "lanes"), None)
     if found is None:
         raise CheckpointNotFoundError(f"thread {thread!r} has no checkpoint yet.")
     return found
@@ -152,7 +152,7 @@ async def only_agent(core: Core, thread: str) -> str:
 
 async def _agent_in(core: Core, thread: str, meant: str | None) -> str | None:
     """The agent that an address is about which names none."""
-    outline = await core.backend.outline(core.tenant, thread)
+    outline = await core.backend.outline(core.tenant, thread, only="lanes")
     return None if outline is None else _only(thread, outline, meant)
 
 
@@ -206,7 +206,7 @@ async def _hint(core: Core, ref: str, thread: str | None, threads: int) -> str:
         if outline is not None:
             return _neighbours(parsed, outline)
     whole = ref.rpartition("@")[0] or ref
-    if await core.backend.outline(core.tenant, whole) is None:
+    if await core.backend.outline(core.tenant, whole, only="lanes") is None:
         return ""
     return f"For the thread {whole!r} write '{refs.quote(whole)}@'."
 

@@ -16,6 +16,7 @@ from lastgood.backend import (
     Durability,
     Extents,
     Footprint,
+    Inside,
     ItemListing,
     Listing,
     Located,
@@ -96,8 +97,10 @@ class MemoryBackend(Backend, forking.Forkable):
     async def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
         return self._lock.run(lambda: self._tables().lineage(tenant, id, limit))
 
-    async def outline(self, tenant: str, thread: str) -> Outline | None:
-        return self._lock.run(lambda: self._tables().outline(tenant, thread))
+    async def outline(
+        self, tenant: str, thread: str, *, only: Inside | None = None
+    ) -> Outline | None:
+        return self._lock.run(lambda: self._tables().outline(tenant, thread, only=only))
 
     async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
         return self._lock.run(lambda: self._tables().items(tenant, listings))

@@ -26,6 +26,7 @@ from typing import Literal, TypeVar
 
 from lastgood.backend import (
     Backend,
+    Inside,
     ItemListing,
     Listing,
     Located,
@@ -166,10 +167,15 @@ class RemoteBackend(Backend, forking.Forkable):
             tenant, [AskId(tenant, id)], lambda rows: rows.lineage(tenant, id, limit)
         )
 
-    async def outline(self, tenant: str, thread: str) -> Outline | None:
+    async def outline(
+        self, tenant: str, thread: str, *, only: Inside | None = None
+    ) -> Outline | None:
         place = ThreadName(tenant, thread)
-        queries: list[Query] = [AskLine(place), AskLanes(place), AskHeads(place), AskTags(place)]
-        return await self._read(tenant, queries, lambda rows: rows.outline(tenant, thread))
+        inside = {"lanes": AskLanes(place), "heads": AskHeads(place), "tags": AskTags(place)}
+        queries = [AskLine(place), *([inside[only]] if only else inside.values())]
+        return await self._read(
+            tenant, queries, lambda rows: rows.outline(tenant, thread, only=only)
+        )
 
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         queries = [AskThreads(tenant, listing)]

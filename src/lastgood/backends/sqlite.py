@@ -22,6 +22,7 @@ from lastgood.backend import (
     Durability,
     Extents,
     Footprint,
+    Inside,
     ItemListing,
     Listing,
     Located,
@@ -129,8 +130,10 @@ class SqliteBackend(Backend, forking.Forkable):
     async def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
         return self._read(lambda rows: rows.lineage(tenant, id, limit))
 
-    async def outline(self, tenant: str, thread: str) -> Outline | None:
-        return self._read(lambda rows: rows.outline(tenant, thread))
+    async def outline(
+        self, tenant: str, thread: str, *, only: Inside | None = None
+    ) -> Outline | None:
+        return self._read(lambda rows: rows.outline(tenant, thread, only=only))
 
     async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
         return self._read(lambda rows: rows.items(tenant, listings))

@@ -91,6 +91,10 @@ LATER = {
     ON lastgood_lane (agent, thread)""",
     "lane_number": """CREATE INDEX IF NOT EXISTS lastgood_lane_number
     ON lastgood_lane (thread, number)""",
+    "branch_again": """CREATE INDEX IF NOT EXISTS lastgood_branch_again
+    ON lastgood_branch (name, lane, thread)""",
+    "tag_again": """CREATE INDEX IF NOT EXISTS lastgood_tag_again
+    ON lastgood_tag (name, thread)""",
     "age": """CREATE INDEX IF NOT EXISTS lastgood_thread_age
     ON lastgood_thread (tenant, state, created_at, thread)""",
     "item": """CREATE TABLE IF NOT EXISTS lastgood_item (
@@ -99,8 +103,9 @@ LATER = {
     seal NOT NULL, PRIMARY KEY (thread, shelf, key)) WITHOUT ROWID""",
 }
 """Tables that are there once something was written to them; an index for threads of users, one for
-the list by age, where it has more threads than are quickly sorted, and two for threads of more
-lanes than are quickly counted: that one is *not* there is believed only if both ways say so."""
+the list by age, where it has more threads than are quickly sorted, and some for threads of more
+lanes, branches or tags than are quickly counted: that one is *not* there is believed only if both
+ways say so."""
 
 COLUMNS = {cls: (*fields_of(cls), "seal") for cls in TABLES} | {CheckpointRow: STORED}
 

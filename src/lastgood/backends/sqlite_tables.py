@@ -66,6 +66,13 @@ _LANE_AGAIN = (
     "SELECT 1 FROM lastgood_lane INDEXED BY lastgood_lane_again WHERE agent = ? AND thread = ?"
 )
 _BRANCH = select(BranchRow, "thread = ? AND lane = ? AND name = ?")
+_BRANCH_AGAIN = (
+    "SELECT 1 FROM lastgood_branch INDEXED BY lastgood_branch_again"
+    " WHERE name = ? AND lane = ? AND thread = ?"
+)
+_TAG_AGAIN = (
+    "SELECT 1 FROM lastgood_tag INDEXED BY lastgood_tag_again WHERE name = ? AND thread = ?"
+)
 _RUN = select(RunRow, "thread = ? AND lane = ? ORDER BY number DESC LIMIT 1")
 _NEWEST_RUN = select(RunRow, "thread = ? ORDER BY number DESC LIMIT 1")
 _ITEM = select(ItemRow, "thread = ? AND shelf = ? AND key = ?")
@@ -150,8 +157,23 @@ class SqliteTables(Histories):
         if thread.lanes <= COUNTED or not is_there(self.connection, "lane_again"):
             self.account_for_lanes(thread, agent)
         else:
-            again = self.connection.execute(_LANE_AGAIN, (agent, thread.thread)).fetchone()
-            absent(thread, again is None, "lane")
+            self._not_again(thread, "lane", _LANE_AGAIN, agent)
+
+    def confirm_no_branch(self, thread: ThreadRow, lane: int, name: str) -> None:
+        if thread.branches <= COUNTED or not is_there(self.connection, "branch_again"):
+            self.account_for_branches(thread, lane, name)
+        else:
+            self._not_again(thread, "branch", _BRANCH_AGAIN, name, lane)
+
+    def confirm_no_tag(self, thread: ThreadRow, name: str) -> None:
+        if thread.tags <= COUNTED or not is_there(self.connection, "tag_again"):
+            self.account_for_tags(thread, name)
+        else:
+            self._not_again(thread, "tag", _TAG_AGAIN, name)
+
+    def _not_again(self, thread: ThreadRow, what: str, statement: str, *key: object) -> None:
+        again = self.connection.execute(statement, (*key, thread.thread)).fetchone()
+        absent(thread, again is None, what)
 
     def branch(self, thread: int, lane: int, name: str) -> BranchRow | None:
         return self.one(BranchRow, _BRANCH, thread, lane, name)

@@ -28,6 +28,7 @@ from lastgood.manifest import Part, Slot, Spot
 from lastgood.pages import SLICE
 from lastgood.rows import (
     TABLES,
+    BranchRow,
     CheckpointRow,
     ItemRow,
     LaneRow,
@@ -92,6 +93,10 @@ _INSERT = {
     f" VALUES ({', '.join('?' * len(columns))})"
     for cls, columns in COLUMNS.items()
 }
+# A head moves with every save. A row that is replaced is written to the second index anew.
+_INSERT[BranchRow] = _INSERT[BranchRow].replace(" OR REPLACE", "") + (
+    " ON CONFLICT (thread, lane, name) DO UPDATE SET head = excluded.head, seal = excluded.seal"
+)
 
 
 class SqliteWriter(SqliteTables):
@@ -173,6 +178,8 @@ class SqliteWriter(SqliteTables):
         for row in (writes.lane, writes.run, writes.move, writes.tag, *writes.branches):
             if row is not None:
                 self._put(row)
+        if writes.thread is not None:
+            self._index_names(writes.thread, writes)
         if writes.items or writes.rows:
             self._put_rows((*writes.items, *writes.rows))
         if writes.checkpoint is not None:
@@ -210,6 +217,12 @@ class SqliteWriter(SqliteTables):
         if highest > COUNTED:
             self.connection.execute(LATER["lane_again"])
             self.connection.execute(LATER["lane_number"])
+
+    def _index_names(self, thread: ThreadRow, writes: Writes) -> None:
+        if writes.opens and thread.branches > COUNTED:
+            self.connection.execute(LATER["branch_again"])
+        if writes.tag is not None and thread.tags > COUNTED:
+            self.connection.execute(LATER["tag_again"])
 
     def _put_rows(self, rows: Sequence[Row]) -> None:
         self._index_lanes(max([row.number for row in rows if isinstance(row, LaneRow)], default=0))

@@ -33,8 +33,8 @@ from lastgood.rows import (
 )
 
 COUNTED = 256
-"""Of a thread with at most so many checkpoints, all are accounted for; so many items, lanes and
-heads of branches likewise. To account for more would make each step cost what came before it."""
+"""Of a thread with at most so many checkpoints, all are accounted for; so many items, lanes,
+branches and tags likewise. To account for more would make each step cost what came before it."""
 
 Fallbacks = tuple[tuple[BranchRow, CheckpointRow | None], ...]
 
@@ -210,9 +210,18 @@ class Tables(ABC):
         key = lane.number, name or lane.current
         branch = self.branch(thread.thread, *key)
         if branch is None and thread.branches:
-            known = [(row.lane, row.name) for row in self.audited_branches(thread)]
-            absent(thread, key not in known, "branch")
+            self.confirm_no_branch(thread, *key)
         return branch
+
+    def confirm_no_branch(self, thread: ThreadRow, lane: int, name: str) -> None:
+        """The same for a branch: a name that is free costs no look at all that are taken."""
+        if thread.branches <= COUNTED:
+            self.account_for_branches(thread, lane, name)
+
+    def account_for_branches(self, thread: ThreadRow, lane: int, name: str) -> None:
+        """Every branch that was counted is there, and none of them is the missing one."""
+        known = [(row.lane, row.name) for row in self.audited_branches(thread)]
+        absent(thread, (lane, name) not in known, "branch")
 
     def _run_of(self, thread: ThreadRow, lane: LaneRow) -> RunRow | None:
         newest = self.audited_run(thread)
@@ -238,8 +247,17 @@ class Tables(ABC):
             return None
         found = self.tag(thread.thread, name)
         if found is None:
-            absent(thread, name not in [row.name for row in self.audited_tags(thread)], "tag")
+            self.confirm_no_tag(thread, name)
         return found
+
+    def confirm_no_tag(self, thread: ThreadRow, name: str) -> None:
+        """The same for a tag."""
+        if thread.tags <= COUNTED:
+            self.account_for_tags(thread, name)
+
+    def account_for_tags(self, thread: ThreadRow, missing: str) -> None:
+        """Every tag that was counted is there, and none of them is the missing one."""
+        absent(thread, missing not in [row.name for row in self.audited_tags(thread)], "tag")
 
     def audited_tags(self, thread: ThreadRow) -> list[TagRow]:
         if not thread.tags:

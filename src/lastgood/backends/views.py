@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from lastgood.backend import (
+    Inside,
     ItemListing,
     Listing,
     Located,
@@ -250,22 +251,25 @@ class Views(Tables):
 
     # one thread from inside
 
-    def outline(self, tenant: str, name: str) -> Outline | None:
-        """Lanes, branches and tags of a thread."""
+    def outline(self, tenant: str, name: str, *, only: Inside | None = None) -> Outline | None:
+        """Lanes, branches and tags of a thread, or one kind of them."""
         thread = self.thread(tenant, name)
         if thread is None or not thread.live:
             return None
         now = self.now_in(thread)
-        lanes = sorted(self.lanes(thread.thread), key=lambda lane: lane.number)
-        audit(thread, len(set(lanes)), thread.lanes, "lane")
-        branches = self.audited_branches(thread)
+        branches = [] if only else self.audited_branches(thread)
         return Outline(
             row=thread,
-            lanes=tuple(lanes),
+            lanes=() if only == "tags" else self._all_lanes(thread),
             branches=tuple((b, self.nearest_live(self.head(b), now)) for b in branches),
-            tags=tuple(self.audited_tags(thread)),
+            tags=() if only == "lanes" else tuple(self.audited_tags(thread)),
             now=now,
         )
+
+    def _all_lanes(self, thread: ThreadRow) -> tuple[LaneRow, ...]:
+        lanes = sorted(self.lanes(thread.thread), key=lambda lane: lane.number)
+        audit(thread, len(set(lanes)), thread.lanes, "lane")
+        return tuple(lanes)
 
     def at(self, tenant: str, name: str, seq: int) -> Located | None:
         """The checkpoint of a thread with that number."""

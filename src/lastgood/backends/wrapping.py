@@ -14,6 +14,7 @@ from lastgood.backend import (
     Durability,
     Extents,
     Footprint,
+    Inside,
     ItemListing,
     Listing,
     Located,
@@ -63,8 +64,10 @@ class Wrapper(Backend):
     async def lineage(self, tenant: str, id: bytes, limit: int) -> list[Located]:
         return await self.record.lineage(tenant, id, limit)
 
-    async def outline(self, tenant: str, thread: str) -> Outline | None:
-        return await self.record.outline(tenant, thread)
+    async def outline(
+        self, tenant: str, thread: str, *, only: Inside | None = None
+    ) -> Outline | None:
+        return await self.record.outline(tenant, thread, only=only)
 
     async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
         return await self.record.items(tenant, listings)

@@ -218,7 +218,7 @@ async def entry(core: Core, where: Where) -> ThreadEntry | None:
     """A thread as lists show it."""
     scope = Scope(core.tenant, where.thread, AGENT, run=True)
     found = await core.backend.look(scope)
-    outline = await core.backend.outline(core.tenant, where.thread)
+    outline = await core.backend.outline(core.tenant, where.thread, only="lanes")
     if outline is None or is_foreign(outline.row, where.user):
         return None
     agents = tuple(lane.agent for lane in outline.lanes)

@@ -88,7 +88,7 @@ class _Moving:
 
         What is older than one that is there was brought before it.
         """
-        outline = await self._core.backend.outline(self._core.tenant, thread)
+        outline = await self._core.backend.outline(self._core.tenant, thread, only="lanes")
         if outline is None or outline.row.checkpoints == outline.row.seq:
             return set()
         last = max((place for place, name in enumerate(names) if name in there), default=0)

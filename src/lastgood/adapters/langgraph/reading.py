@@ -172,7 +172,7 @@ class Reading:
 
     async def spots(self, thread: str) -> list[Spot]:
         """The namespaces of a thread."""
-        outline = await self._core.backend.outline(self._core.tenant, thread)
+        outline = await self._core.backend.outline(self._core.tenant, thread, only="lanes")
         names = [namespace_of(lane.agent) for lane in outline.lanes] if outline else []
         return [Spot(thread, name) for name in names if name is not None]
 
