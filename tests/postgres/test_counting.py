@@ -1,4 +1,4 @@
-"""To account for the rows of a thread costs neither what it holds nor what the store holds."""
+"""To look at some rows of a thread costs neither what it holds nor what the store holds."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,8 +8,19 @@ import psycopg
 import pytest
 from psycopg import ClientCursor
 
+from lastgood import BlockingClient
+from lastgood.backend import Listing, ThreadListing
+from lastgood.backends.postgres_cursors import numbered
 from lastgood.backends.postgres_queries import Questions
-from lastgood.backends.queries import AskItemCount, AskSeqs, ThreadName
+from lastgood.backends.queries import (
+    AskCheckpoints,
+    AskItemCount,
+    AskScan,
+    AskSeqs,
+    AskThreads,
+    Query,
+    ThreadName,
+)
 from lastgood.backends.tables import COUNTED
 from lastgood.checkpointers import Message, PgCheckpointer
 
@@ -70,3 +81,42 @@ def read(node: dict[str, Any]) -> int:
 
 def kind(node: dict[str, Any]) -> str:
     return str(node["Node Type"])
+
+
+@pytest.fixture(scope="module")
+def among_short(postgres_url: str) -> Iterator[str]:
+    """One long thread among many short ones: a plan for the usual thread does not fit it."""
+    name = f"t_{uuid4().hex[:16]}"
+    with BlockingClient.postgres(postgres_url, schema=name) as client:
+        for number in range(LONG):
+            client.save(f"agent {number % 3}", session_id="long", execution_state={"n": number})
+        for number in range(COUNTED):
+            client.save("a", session_id=f"short {number}", execution_state={})
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"ANALYZE {name}.checkpoint")
+        connection.execute(f"ANALYZE {name}.thread")
+        yield name
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        AskCheckpoints(ThreadName("default", "long"), (b"1" * 16, b"2" * 16)),
+        AskThreads("default", ThreadListing(limit=10, sort="name")),
+        AskScan(ThreadName("default", "long"), Listing("long", agent="nobody")),
+    ],
+    ids=["checkpoints by their ids", "a page of threads", "who is not there"],
+)
+def test_a_long_thread_is_not_read_whole(
+    among_short: str, postgres_url: str, question: Query
+) -> None:
+    """Prepared, so the plan is made for whatever values."""
+    statement = Questions(among_short).statement(question, 0)
+    with psycopg.connect(postgres_url, cursor_factory=ClientCursor) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.execute(b"PREPARE explained AS " + numbered(statement.text))
+        given = ", ".join(["%s"] * len(statement.values))
+        explained = f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE explained ({given})"
+        (plan,) = connection.execute(explained, statement.values).fetchone()
+    assert read(plan[0]["Plan"]) < LONG / 2

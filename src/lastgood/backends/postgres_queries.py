@@ -148,6 +148,8 @@ class Questions:
 
     def _plain(self, query: Query) -> Statement:
         """Rows of one table by keys within the thread."""
+        if isinstance(query, AskCheckpoints):
+            return self._by_ids(query.place, query.ids)
         cls, where, values, one = _keyed(query)
         table = f"{self._at}.{TABLES[cls]}"
         text = f"SELECT {every('r', cls)} FROM {table} r WHERE r.thread = {self._key}{where}"
@@ -180,7 +182,12 @@ class Questions:
         before = TOP if listing.before is None else min(TOP, listing.before)
         above = -1 if listing.above is None else min(TOP, listing.above)
         optional: list[tuple[str, object, list[object]]] = [
-            (f"(c.lane = {lane} OR c.source_lane = {lane})", listing.agent, [*agent, *agent]),
+            # Of an agent that is not there, nothing is looked through.
+            (
+                f"{lane} IS NOT NULL AND (c.lane = {lane} OR c.source_lane = {lane})",
+                listing.agent,
+                agent * 3,
+            ),
             ("c.branch = %s", listing.branch, [_optional(listing.branch)]),
             ("c.step_name = %s", listing.step_name, [_optional(listing.step_name)]),
             ("c.created_at >= %s", listing.since, [listing.since]),
@@ -242,6 +249,16 @@ class Questions:
             return IdRows(thread, lane, checkpoint)
 
         return Statement(text, [to_bytes(tenant), id], parse)
+
+    def _by_ids(self, place: ThreadName, ids: Sequence[bytes]) -> Statement:
+        """Each by itself and by its id alone, or a long thread is read whole: see `each_place`."""
+        text = (
+            f"SELECT {every('r', CheckpointRow)} FROM unnest(%s::bytea[]) u(id),"
+            f" LATERAL (SELECT * FROM {self._at}.checkpoint x"
+            f" WHERE x.tenant = %s AND x.id = u.id LIMIT 1) r WHERE r.thread = {self._key}"
+        )
+        values = [list(ids), to_bytes(place.tenant), *_place(place)]
+        return Statement(text, values, lambda rows: [columns(CheckpointRow, row) for row in rows])
 
     def _ancestors(self, place: ThreadName, id: bytes, limit: int) -> Statement:
         tables = f"{self._at}.checkpoint c"
@@ -328,9 +345,6 @@ def _keyed(query: Query) -> tuple[type, str, list[object], bool]:  # noqa: PLR09
         case AskAt(_, seqs):
             known = [seq for seq in seqs if seq <= TOP]
             return CheckpointRow, " AND r.seq = ANY(%s::bigint[])", [known], False
-        case AskCheckpoints(place, ids):
-            where = " AND r.tenant = %s AND r.id = ANY(%s)"
-            return CheckpointRow, where, [to_bytes(place.tenant), list(ids)], False
         case AskChildren(_, id):
             return CheckpointRow, " AND (r.parent = %s OR r.fallback = %s)", [id, id], False
         case _:

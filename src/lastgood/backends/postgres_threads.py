@@ -48,10 +48,11 @@ def threads(at: str, query: AskThreads, shift: int) -> Statement:
         + f" FROM (SELECT * FROM {at}.thread t WHERE t.tenant = %s AND t.state = {LIVE}"
         f" AND {whose}{beyond} ORDER BY {order} LIMIT %s) t"
         f" LEFT JOIN {at}.run r ON r.thread = t.thread AND r.number = t.runs"
-        f" LEFT JOIN {at}.lane l ON l.thread = t.thread"
+        # The condition is inside too, or those of every thread are counted and then left out.
         " LEFT JOIN LATERAL (SELECT count(*) AS stored, count(expires_at) AS expiring,"
         f" count(*) FILTER (WHERE expires_at <= greatest({CLOCK} + %s, t.updated_at)) AS over"
-        f" FROM {at}.checkpoint e WHERE e.thread = t.thread) v ON t.expiring > 0"
+        f" FROM {at}.checkpoint e WHERE e.thread = t.thread AND t.expiring > 0) v ON t.expiring > 0"
+        f" LEFT JOIN {at}.lane l ON l.thread = t.thread"
         + (newest if listing.newest else "")
         + f" ORDER BY {order}, l.number"
     )
