@@ -6,6 +6,9 @@
 -- is the thread, which is on the same server.
 
 local call = redis.call
+-- Where so many checkpoints of a thread have been looked at for those of a lane, the way back from its
+-- heads is tried, for so many steps.
+local SEEN, STEPS = 1000, 1000
 local time = call('TIME')
 local thread
 
@@ -159,6 +162,44 @@ end
 
 function ask.seqs(args) return call('ZRANGE', thread .. ':s', 0, args[1]) end
 
+-- The numbers of a lane's checkpoints and of what follows them, newest first, by the way back from
+-- the heads of its branches. Nil where that is not all, for something was removed or is to expire;
+-- where it is long; and where the way is broken, which is for the caller to judge.
+local function of_lane(number, row)
+  if not row or row[THREAD.checkpoints] ~= row[THREAD.seq] or row[THREAD.expiring] ~= 0
+    or row[THREAD.branches] > STEPS then return nil end
+  local found, known, steps, prefix = {}, {}, 0, 'b' .. whole(number) .. ':'
+  local function add(seq)
+    if not known[seq] then known[seq], found[#found + 1] = true, tonumber(seq) end
+  end
+  for _, field in ipairs(fields(thread, 'b')) do
+    local of = sub(field, 1, #prefix) == prefix and columns(call('HGET', thread, field), BRANCH.head)
+    local id, passed = of and of[BRANCH.head], {}
+    while id and id ~= '' and not passed[id] do
+      local seq = call('HGET', thread .. ':i', id)
+      local at = seq and columns(call('HGET', thread .. ':c', seq), CHECKPOINT.parent)
+      if not at or steps == STEPS then return nil end
+      if at[CHECKPOINT.lane] ~= number then break end
+      steps, passed[id] = steps + 1, true
+      add(seq)
+      for _, link in ipairs(call('ZRANGEBYLEX', thread .. ':k', '[' .. id, '(' .. id .. '\255')) do
+        add(sub(link, #id + 1))
+      end
+      id = at[CHECKPOINT.parent]
+    end
+  end
+  table.sort(found, function(one, other) return one > other end)
+  return found
+end
+
+local function between(seqs, high, low)
+  local found = {}
+  for _, seq in ipairs(seqs) do
+    if seq < high and seq > low then found[#found + 1] = whole(seq) end
+  end
+  return found
+end
+
 -- Live checkpoints, newest first. Those that cannot be read are for the caller to judge.
 function ask.scan(args)
   local found, limit, moment = {}, tonumber(args[8]), now()
@@ -166,7 +207,7 @@ function ask.scan(args)
   local since, before = tonumber(optional(args[4]) or ''), tonumber(optional(args[5]) or '')
   local lane = agent and columns(call('HGET', thread, 'l' .. agent), LANE.number)
   if agent and not lane then return found end
-  local row = columns(call('HGET', thread, 't'), THREAD.expiring)
+  local row = columns(call('HGET', thread, 't'), THREAD.branches)
   local plain = not (agent or name or step or since or before)
     and row and row[THREAD.expiring] == 0
   local function wanted(row)
@@ -179,17 +220,29 @@ function ask.scan(args)
       and (not before or row[CHECKPOINT.created_at] < before)
       and live(row, CHECKPOINT.expires_at, moment))
   end
-  local high = args[6]
-  while #found < limit do
-    local size = math.max(100, limit - #found)
-    local seqs = call('ZREVRANGEBYSCORE', thread .. ':s', high, args[7], 'LIMIT', 0, size)
-    if #seqs == 0 then return found end
+  local function take(seqs)
     for _, row in ipairs(fetch(thread .. ':c', seqs)) do
       if #found < limit and (plain or wanted(columns(row, CHECKPOINT.source_lane))) then
         found[#found + 1] = row
       end
     end
-    high = '(' .. seqs[#seqs]
+  end
+  local high, seen, sought = args[6], 0, not lane
+  while #found < limit do
+    local size = math.max(100, limit - #found)
+    local seqs = call('ZREVRANGEBYSCORE', thread .. ':s', high, args[7], 'LIMIT', 0, size)
+    if #seqs == 0 then return found end
+    take(seqs)
+    high, seen = '(' .. seqs[#seqs], seen + #seqs
+    if not sought and seen >= SEEN then
+      sought = true
+      local own = of_lane(lane[LANE.number], row)
+      if own then
+        local low = args[7] == '-inf' and -1 or tonumber(sub(args[7], 2))
+        take(between(own, tonumber(seqs[#seqs]), low))
+        return found
+      end
+    end
   end
   return found
 end
