@@ -12,9 +12,13 @@ from lastgood import BlockingClient
 from lastgood.backend import Listing, ThreadListing
 from lastgood.backends.postgres_cursors import numbered
 from lastgood.backends.postgres_queries import Questions
+from lastgood.backends.postgres_schema import COLUMNS
 from lastgood.backends.queries import (
+    AskAncestors,
     AskCheckpoints,
+    AskHeads,
     AskItemCount,
+    AskLine,
     AskScan,
     AskSeqs,
     AskThreads,
@@ -23,10 +27,12 @@ from lastgood.backends.queries import (
 )
 from lastgood.backends.tables import COUNTED
 from lastgood.checkpointers import Message, PgCheckpointer
+from lastgood.rows import CheckpointRow
 
 pytestmark = pytest.mark.server("postgres")
 
 LONG = 4 * COUNTED
+ID = b"the last of long"
 
 
 @pytest.fixture(scope="module")
@@ -83,16 +89,26 @@ def kind(node: dict[str, Any]) -> str:
     return str(node["Node Type"])
 
 
-@pytest.fixture(scope="module")
-def among_short(postgres_url: str) -> Iterator[str]:
-    """One long thread among many short ones: a plan for the usual thread does not fit it."""
+@pytest.fixture(scope="module", params=[1, 100], ids=["few others", "many others"])
+def among_short(postgres_url: str, request: Any) -> Iterator[str]:
+    """One long thread among short ones: a plan for the usual thread does not fit it."""
     name = f"t_{uuid4().hex[:16]}"
     with BlockingClient.postgres(postgres_url, schema=name) as client:
         for number in range(LONG):
-            client.save(f"agent {number % 3}", session_id="long", execution_state={"n": number})
+            where = {"agent_id": f"agent {number % 3}", "session_id": "long"}
+            last = LONG - number == 1
+            client.save(**where, execution_state={}, checkpoint_id=ID.hex() if last else None)
         for number in range(COUNTED):
             client.save("a", session_id=f"short {number}", execution_state={})
+    names = [*COLUMNS[CheckpointRow], "tenant"]
+    others = {'"thread"': "c.thread + g * 100000", '"id"': "sha256(c.id || g::text::bytea)"}
+    values = [others.get(column, f"c.{column}") for column in names]
     with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            f"INSERT INTO {name}.checkpoint ({', '.join(names)}) SELECT {', '.join(values)}"
+            f" FROM {name}.checkpoint c JOIN {name}.thread t ON t.thread = c.thread,"
+            f" generate_series(2, {request.param}) g WHERE t.checkpoints = 1"
+        )
         connection.execute(f"ANALYZE {name}.checkpoint")
         connection.execute(f"ANALYZE {name}.thread")
         yield name
@@ -102,11 +118,14 @@ def among_short(postgres_url: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     "question",
     [
-        AskCheckpoints(ThreadName("default", "long"), (b"1" * 16, b"2" * 16)),
+        AskLine(ThreadName("default", "long"), "agent 1"),
+        AskHeads(ThreadName("default", "long")),
+        AskAncestors(ThreadName("default", "long"), ID, 3),
+        AskCheckpoints(ThreadName("default", "long"), (ID, b"2" * 16)),
         AskThreads("default", ThreadListing(limit=10, sort="name")),
         AskScan(ThreadName("default", "long"), Listing("long", agent="nobody")),
     ],
-    ids=["checkpoints by their ids", "a page of threads", "who is not there"],
+    ids=lambda question: type(question).__name__,
 )
 def test_a_long_thread_is_not_read_whole(
     among_short: str, postgres_url: str, question: Query

@@ -168,8 +168,8 @@ class Questions:
     def _heads(self, place: ThreadName) -> Statement:
         text = (
             f"SELECT {every('b', BranchRow)}, {every('c', CheckpointRow)} FROM {self._at}.branch b"
-            f" LEFT JOIN {self._at}.checkpoint c ON c.tenant = %s AND c.id = b.head"
-            f" AND c.thread = b.thread WHERE b.thread = {self._key}"
+            f" LEFT JOIN {_identified(self._at, '%s', 'b.head')} c ON c.thread = b.thread"
+            f" WHERE b.thread = {self._key}"
         )
         values = [to_bytes(place.tenant), *_place(place)]
         return Statement(
@@ -251,24 +251,22 @@ class Questions:
         return Statement(text, [to_bytes(tenant), id], parse)
 
     def _by_ids(self, place: ThreadName, ids: Sequence[bytes]) -> Statement:
-        """Each by itself and by its id alone, or a long thread is read whole: see `each_place`."""
         text = (
             f"SELECT {every('r', CheckpointRow)} FROM unnest(%s::bytea[]) u(id),"
-            f" LATERAL (SELECT * FROM {self._at}.checkpoint x"
-            f" WHERE x.tenant = %s AND x.id = u.id LIMIT 1) r WHERE r.thread = {self._key}"
+            f" {_identified(self._at, '%s', 'u.id')} r WHERE r.thread = {self._key}"
         )
         values = [list(ids), to_bytes(place.tenant), *_place(place)]
         return Statement(text, values, lambda rows: [columns(CheckpointRow, row) for row in rows])
 
     def _ancestors(self, place: ThreadName, id: bytes, limit: int) -> Statement:
-        tables = f"{self._at}.checkpoint c"
+        before = "CASE WHEN up.parent_gone = 1 THEN up.fallback ELSE up.parent END"
         text = (
             "WITH RECURSIVE up AS ("
-            f"SELECT c.*, 0 AS depth FROM {tables}"
-            f" WHERE c.tenant = %s AND c.id = %s AND c.thread = {self._key}"
-            f" UNION ALL SELECT c.*, up.depth + 1 FROM up JOIN {tables} ON c.tenant = up.tenant"
-            " AND c.thread = up.thread AND c.id = CASE WHEN up.parent_gone = 1 THEN up.fallback"
-            " ELSE up.parent END WHERE up.depth < %s)"
+            f"SELECT c.*, 0 AS depth FROM (VALUES (1)) o, {_identified(self._at, '%s', '%s')} c"
+            f" WHERE c.thread = {self._key}"
+            f" UNION ALL SELECT c.*, up.depth + 1 FROM up,"
+            f" {_identified(self._at, 'up.tenant', before)} c"
+            " WHERE c.thread = up.thread AND up.depth < %s)"
             f" SELECT {every('up', CheckpointRow)} FROM up WHERE depth > 0 ORDER BY depth"
         )
         values = [to_bytes(place.tenant), id, *_place(place), limit]
@@ -288,9 +286,20 @@ def _line(schema: str) -> str:
         " WHERE l.thread = t.thread AND l.agent = %s LIMIT 1) l ON true"
         f" LEFT JOIN LATERAL (SELECT * FROM {schema}.branch b WHERE b.thread = l.thread"
         ' AND b.lane = l.number AND b.name = coalesce(%s, l."current") LIMIT 1) b ON true'
-        f" LEFT JOIN LATERAL (SELECT * FROM {schema}.checkpoint c WHERE c.tenant = t.tenant"
-        " AND c.id = b.head AND c.thread = b.thread LIMIT 1) c ON true"
+        f" LEFT JOIN {_identified(schema, 't.tenant', 'b.head')} c ON c.thread = b.thread"
         " WHERE t.tenant = %s AND t.name = %s"
+    )
+
+
+def _identified(schema: str, tenant: str, id: str) -> str:
+    """A checkpoint by its id alone; whoever asks for it compares its thread.
+
+    Where most threads have one checkpoint, to look through the thread seems as good as the index of
+    ids. The limit keeps a condition on the thread from getting inside.
+    """
+    return (
+        f"LATERAL (SELECT * FROM {schema}.checkpoint x"
+        f" WHERE x.tenant = {tenant} AND x.id = {id} LIMIT 1)"
     )
 
 
