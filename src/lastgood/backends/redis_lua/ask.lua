@@ -167,15 +167,15 @@ function ask.seqs(args) return call('ZRANGE', thread .. ':s', 0, args[1]) end
 -- where it is long; and where the way is broken, which is for the caller to judge.
 local function of_lane(number, row)
   if not row or row[THREAD.checkpoints] ~= row[THREAD.seq] or row[THREAD.expiring] ~= 0
-    or row[THREAD.branches] > STEPS then return nil end
-  local found, known, steps, prefix = {}, {}, 0, 'b' .. whole(number) .. ':'
+    or not tonumber(number) then return nil end
+  local found, known, passed, steps, prefix = {}, {}, {}, 0, 'b' .. whole(number) .. ':'
   local function add(seq)
     if not known[seq] then known[seq], found[#found + 1] = true, tonumber(seq) end
   end
   for _, field in ipairs(fields(thread, 'b')) do
     local of = sub(field, 1, #prefix) == prefix and columns(call('HGET', thread, field), BRANCH.head)
-    local id, passed = of and of[BRANCH.head], {}
-    while id and id ~= '' and not passed[id] do
+    local id = of and of[BRANCH.head]
+    while type(id) == 'string' and id ~= '' and not passed[id] do
       local seq = call('HGET', thread .. ':i', id)
       local at = seq and columns(call('HGET', thread .. ':c', seq), CHECKPOINT.parent)
       if not at or steps == STEPS then return nil end
@@ -207,7 +207,7 @@ function ask.scan(args)
   local since, before = tonumber(optional(args[4]) or ''), tonumber(optional(args[5]) or '')
   local lane = agent and columns(call('HGET', thread, 'l' .. agent), LANE.number)
   if agent and not lane then return found end
-  local row = columns(call('HGET', thread, 't'), THREAD.branches)
+  local row = columns(call('HGET', thread, 't'), THREAD.expiring)
   local plain = not (agent or name or step or since or before)
     and row and row[THREAD.expiring] == 0
   local function wanted(row)
