@@ -3,6 +3,7 @@
 import ssl
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import redis
@@ -102,6 +103,12 @@ def test_a_class_of_your_own_is_not_taken_for_another() -> None:
         redis_address(owner)
 
 
+def is_kept(server: Any, mark: str) -> bool:
+    """Whether a text is anywhere in the cache, which other tests use too."""
+    hashes = [key for key in server.scan_iter("lastgood-cache:*") if server.type(key) == b"hash"]
+    return any(mark.encode() in value for key in hashes for value in server.hvals(key))
+
+
 @pytest.mark.server("postgres", "valkey")
 @pytest.mark.parametrize("given", ["redis_url", "redis", "redis_pool"])
 def test_states_are_cached_in_redis(
@@ -115,16 +122,17 @@ def test_states_are_cached_in_redis(
     harness, server = PostgresHarness(tmp_path), Redis.from_url(valkey_url)
     made = {"redis_url": valkey_url, "redis": server, "redis_pool": server.connection_pool}
     assert isinstance(made["redis_pool"], ConnectionPool)
-    state = {"texts": [f"text {number}" * 20 for number in range(500)]}
-    before = server.dbsize()
+    mark = uuid4().hex
+    state = {"texts": [f"{mark} {number}" * 20 for number in range(500)]}
     first, second = (
         PgCheckpointer[Any](postgres_url, schema=harness.schema, **{given: made[given]})
         for _ in range(2)
     )
     first.put_state(CONFIG, state)
     assert second.get_state(CONFIG) == state
-    assert server.dbsize() > before
+    assert is_kept(server, mark)
     assert second.delete_thread(CONFIG)
+    assert not is_kept(server, mark)
     assert first.get_state(CONFIG) is None
     for each in (first, second):
         each.release()
