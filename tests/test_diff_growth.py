@@ -12,6 +12,8 @@ import pytest
 from lastgood import Diff
 from lastgood.aligning import aligned
 
+pytestmark = pytest.mark.slow
+
 Lists = tuple[list[Any], list[Any]]
 
 

@@ -14,6 +14,8 @@ from cli_harness import COMMAND, HOSTILE, Result, environment, on_terminal, pipe
 
 from lastgood import BlockingClient, __version__
 
+pytestmark = pytest.mark.slow  # programs of their own, on terminals
+
 Run = Callable[..., Result]
 
 COLOUR = re.compile("\x1b\\[[\\d;]*m")
