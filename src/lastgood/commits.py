@@ -218,3 +218,7 @@ class Accompanied:
     """Mixed into an intent that mostly comes with another one, and that nobody waits for alone."""
 
     __slots__ = ()
+
+
+MOMENT = 0.00002
+"""Seconds that it sleeps to let another thread run first; less than a tenth of a sync."""

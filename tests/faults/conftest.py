@@ -13,12 +13,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from network_bench import SERVERS, Play, Server, hurry, run_behind
 
+from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.servers import address
+from lastgood.testing.store import COLOURS
 
 TORTURE = int(os.environ.get("LASTGOOD_TORTURE", "1"))
 SEED = int(os.environ.get("LASTGOOD_SEED", "1"))
@@ -105,3 +109,54 @@ def base(request: pytest.FixtureRequest, place: Path) -> str:
     """Where a driver makes its stores: an empty directory, or a server."""
     here = {"sqlite": str(place), "files": f"files:{place}"}
     return here.get(request.param) or address(request.param)
+
+
+# clients behind a proxy
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(kind, marks=pytest.mark.server(kind)) for kind in SERVERS],
+)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(kind: str) -> Server:
+    return SERVERS[kind]
+
+
+@pytest.fixture(scope="module")
+def straight(kind: str, request: pytest.FixtureRequest) -> str:
+    """The address without the proxy."""
+    return request.getfixturevalue(f"{kind}_url")
+
+
+@pytest.fixture
+def proxy(straight: str) -> Iterator[Proxy]:
+    with Proxy(straight) as one:
+        yield one
+
+
+@pytest.fixture
+def play_in(proxy: Proxy, server: Server, straight: str, tmp_path: Path) -> Callable[..., None]:
+    """Run a body in a colour, on clients behind the proxy."""
+    return partial(run_behind, proxy, server.harness, straight, tmp_path)
+
+
+@pytest.fixture(params=COLOURS)
+def play(request: pytest.FixtureRequest, play_in: Callable[..., None]) -> Play:
+    return partial(play_in, request.param)
+
+
+@pytest.fixture
+def play_tasks(play_in: Callable[..., None]) -> Play:
+    """For what only tasks can meet."""
+    return partial(play_in, "async")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short bounds."""
+    hurry(monkeypatch)

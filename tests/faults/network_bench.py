@@ -13,7 +13,13 @@ from failpoint_driver import Bench
 from rich_store import same_every_time
 from stores import opened
 
-from lastgood.backends import postgres_connections, postgres_wire, redis_clients, remote, turns
+from lastgood.backends import (
+    postgres_connections,
+    postgres_wire,
+    redis_clients,
+    remote_attempts,
+    turns,
+)
 from lastgood.backends.redis_scripts import COMMIT
 from lastgood.item_rules import ChangeItems, ItemDraft
 from lastgood.item_rules import Outcome as ItemOutcome
@@ -24,6 +30,9 @@ from lastgood.testing.postgres_harness import PostgresHarness
 from lastgood.testing.redis_harness import RedisHarness
 from lastgood.testing.store import Colour, Store, committed, core_of, headers
 from lastgood.testing.suite import run_body
+
+Play = Callable[[Callable[[Store], Any]], None]
+"""Runs a body in a colour."""
 
 
 def postgres_pieces(harness: PostgresHarness) -> list[int]:
@@ -72,7 +81,7 @@ SERVERS = {
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bounds, shorter: 2 s of patience, 1 s of silence."""
-    monkeypatch.setattr(remote, "PATIENCE", 2.0)
+    monkeypatch.setattr(remote_attempts, "PATIENCE", 2.0)
     monkeypatch.setattr(turns, "PATIENCE", 1.0)
     monkeypatch.setattr(postgres_wire, "SILENCE_SECONDS", 1.0)
     monkeypatch.setattr(postgres_connections.BoundConnection, "silence", 1.0)

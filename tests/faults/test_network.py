@@ -9,77 +9,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from failpoint_driver import OPERATIONS, Bench
 from network_bench import (
-    SERVERS,
+    Play,
     Server,
     cut_on,
-    hurry,
     large,
     numbers,
     outcome,
     put,
-    run_behind,
     save,
 )
 from stores import Stores
 
 from lastgood import BackendConnectionError, BlockingClient, TransientStorageError
-from lastgood.backends import remote
+from lastgood.backends import remote_attempts
 from lastgood.testing.faults.proxy import Proxy
-from lastgood.testing.store import COLOURS, Store, headers
-
-KINDS = [pytest.param(kind, marks=pytest.mark.server(kind)) for kind in SERVERS]
-Play = Callable[[Callable[[Store], Any]], None]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def server(kind: str) -> Server:
-    return SERVERS[kind]
-
-
-@pytest.fixture(scope="module")
-def straight(kind: str, request: pytest.FixtureRequest) -> str:
-    """The address without the proxy."""
-    return request.getfixturevalue(f"{kind}_url")
-
-
-@pytest.fixture
-def proxy(straight: str) -> Iterator[Proxy]:
-    with Proxy(straight) as one:
-        yield one
-
-
-@pytest.fixture
-def play_in(proxy: Proxy, server: Server, straight: str, tmp_path: Path) -> Callable[..., None]:
-    """Run a body in a colour, on clients behind the proxy."""
-    return partial(run_behind, proxy, server.harness, straight, tmp_path)
-
-
-@pytest.fixture(params=COLOURS)
-def play(request: pytest.FixtureRequest, play_in: Callable[..., None]) -> Play:
-    return partial(play_in, request.param)
-
-
-@pytest.fixture
-def play_tasks(play_in: Callable[..., None]) -> Play:
-    """For what only tasks can meet."""
-    return partial(play_in, "async")
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    hurry(monkeypatch)
-
+from lastgood.testing.store import Store, headers
 
 # every operation, cut at its commit
 
@@ -343,7 +292,7 @@ def test_items_that_another_writer_changed_are_not_said_to_be_ours(
             assert await put(other, b"theirs", b"old")
 
         assert await put(client, b"old", None)
-        monkeypatch.setattr(remote, "pause", meanwhile)
+        monkeypatch.setattr(remote_attempts, "pause", meanwhile)
         proxy.cut_before(match=server.commit)
         assert not await put(client, b"ours", b"old")
         proxy.cut_after(match=server.commit)

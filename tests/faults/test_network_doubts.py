@@ -2,53 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from network_bench import SERVERS, hurry, run_behind
+from network_bench import Play
 
 from lastgood import TransientStorageError
 from lastgood.testing.faults.proxy import Proxy
-from lastgood.testing.store import COLOURS, Store
-
-KINDS = [pytest.param(kind, marks=pytest.mark.server(kind)) for kind in SERVERS]
-Play = Callable[[Callable[[Store], Any]], None]
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return request.param
+from lastgood.testing.store import Store
 
 
 @pytest.fixture
-def straight(kind: str, request: pytest.FixtureRequest) -> str:
-    return request.getfixturevalue(f"{kind}_url")
-
-
-@pytest.fixture
-def proxy(straight: str) -> Iterator[Proxy]:
-    with Proxy(straight) as one:
-        yield one
-
-
-@pytest.fixture
-def play_in(kind: str, proxy: Proxy, straight: str, tmp_path: Path) -> Callable[..., None]:
-    """Run a body in a colour, behind the proxy."""
-    return partial(run_behind, proxy, SERVERS[kind].harness, straight, tmp_path)
-
-
-@pytest.fixture(params=COLOURS)
-def play(
-    request: pytest.FixtureRequest,
-    play_in: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Play:
-    """The same, with short bounds."""
-    hurry(monkeypatch)
-    return partial(play_in, request.param)
+def play(impatient: None, play: Play) -> Play:
+    return play
 
 
 async def unheard(run: Any, proxy: Proxy) -> TransientStorageError:

@@ -15,7 +15,7 @@ from lastgood import (
     LastgoodError,
     TransientStorageError,
 )
-from lastgood.backends import postgres_pools, remote
+from lastgood.backends import postgres_pools, remote_attempts
 from lastgood.testing.servers import PostgresServer
 from lastgood.testing.store import COLOURS, Colour
 
@@ -48,7 +48,7 @@ def app(server: PostgresServer) -> str:
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "PATIENCE", 1.0)
+    monkeypatch.setattr(remote_attempts, "PATIENCE", 1.0)
     monkeypatch.setattr(postgres_pools, "CONNECT_SECONDS", 1)
 
 

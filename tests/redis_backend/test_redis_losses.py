@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lastgood import BlockingClient, CheckpointIntegrityError, CheckpointNotFoundError
-from lastgood.backends import remote
+from lastgood.backends import remote_attempts
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.redis_keys import Keys, tag_of
 from lastgood.testing.servers import Redis62Server, ValkeyServer
@@ -133,7 +133,7 @@ def test_the_same_thread_in_the_same_minute_goes_to_the_top_again(server: Valkey
 def test_a_counter_that_went_back_is_passed(
     place: Place, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "PATIENCE", 5.0)
+    monkeypatch.setattr(remote_attempts, "PATIENCE", 5.0)
     ids, many = {}, {}
     with place.client() as one:
         for number in range(70):  # each of them has a stream of its own

@@ -101,7 +101,7 @@ def test_reads_wait_too(cluster_url: str, prefix: str) -> None:
 def test_a_slot_that_never_arrives_is_told_as_that(
     cluster_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lastgood.backends.remote.PATIENCE", 0.5)
+    monkeypatch.setattr("lastgood.backends.remote_attempts.PATIENCE", 0.5)
     with BlockingClient.redis(cluster_url, prefix=prefix) as client:
         client.save("a", session_id="s", execution_state=LARGE)
         slot = Slot(cluster_url, prefix, "s")

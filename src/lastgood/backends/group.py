@@ -14,15 +14,13 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from lastgood.commits import Accompanied, Intent, Writes
+from lastgood.commits import MOMENT, Accompanied, Intent, Writes
 from lastgood.driver import Wait
 from lastgood.errors import StorageError
 from lastgood.serial import Turnstile
 
 BATCH = 256
 """At most so many operations share a transaction: one bad disk block must not hurt thousands."""
-MOMENT = 0.00002
-"""Seconds asked for to let another thread have the interpreter; less than a tenth of a sync."""
 
 
 class Ticket(Wait):

@@ -38,7 +38,8 @@ from lastgood.backends.postgres_setup import Standing
 from lastgood.backends.postgres_statement import CLOCK
 from lastgood.backends.postgres_wire import Sql, send, session
 from lastgood.backends.queries import Answers, Query
-from lastgood.backends.remote import Outcome, RemoteBackend, Tries, check_wanted
+from lastgood.backends.remote import Outcome, RemoteBackend, check_wanted
+from lastgood.backends.remote_attempts import Tries
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.backends.remote_rows import to_bytes
 from lastgood.errors import StorageError, TransientStorageError

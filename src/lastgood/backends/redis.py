@@ -42,7 +42,8 @@ from lastgood.backends.redis_queries import Question
 from lastgood.backends.redis_scripts import COMMIT
 from lastgood.backends.redis_surveyor import Surveyor
 from lastgood.backends.redis_wire import Command, Wire
-from lastgood.backends.remote import Outcome, RemoteBackend, Tries, check_wanted
+from lastgood.backends.remote import Outcome, RemoteBackend, check_wanted
+from lastgood.backends.remote_attempts import Tries
 from lastgood.backends.remote_changes import Change, Kind
 from lastgood.errors import (
     CheckpointIntegrityError,

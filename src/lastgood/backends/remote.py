@@ -15,11 +15,9 @@ outcome. How long that may take is bounded by `PATIENCE`.
 
 from __future__ import annotations
 
-import random
 import threading
-import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Literal, TypeVar
@@ -52,34 +50,27 @@ from lastgood.backends.queries import (
     about_history,
     about_scope,
 )
-from lastgood.backends.remote_changes import Aim, Change, Decision, Exhausted, Kind, decide
+from lastgood.backends.remote_attempts import Attempt, Tries, too_busy
+from lastgood.backends.remote_changes import Change, Decision, Exhausted, Kind, decide
 from lastgood.backends.remote_clock import ServerClock, ticks
-from lastgood.backends.remote_memory import Memory
+from lastgood.backends.remote_company import Company
+from lastgood.backends.remote_memory import Memory, Remembered
 from lastgood.backends.remote_recall import RecalledTables
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.turns import Turns
 from lastgood.backends.views import first_page
-from lastgood.commits import NOTHING, Found, Intent, Scope, Taken, Writes
-from lastgood.driver import pause
+from lastgood.commits import MOMENT, Found, Intent, Scope, Writes
+from lastgood.driver import is_blocking, pause
 from lastgood.errors import StorageError, TransientStorageError
-from lastgood.item_rules import Outcome as ItemOutcome
 from lastgood.rows import ItemRow
-from lastgood.run_rules import Settle
 
 T = TypeVar("T")
 Outcome = Literal["done", "moved", "stream", "id"]
 """`moved`: the thread is not at that version; `stream`, `id`: a part's number, the id is taken."""
 Failpoint = Callable[[str], None]
 
-PATIENCE = 30.0
-"""Seconds after which an operation that meets lost connections or faster writers gives up: at the
-end of the attempt that it is at."""
 ROUNDS = 64
 """An operation that needs more rounds than this is a bug."""
-_IN_DOUBT = (
-    "Whether it was kept is unknown: going on with the run, or saving again under the same "
-    "checkpoint_id, settles it."
-)
 
 
 def check_wanted(durability: str | None) -> str | None:
@@ -116,6 +107,8 @@ class RemoteBackend(Backend, forking.Forkable):
         self._turns = Turns()
         self._lock = threading.Lock()
         self._supply: dict[Kind, list[int]] = {"thread": [], "stream": []}
+        self._in_company = False
+        """Whether somebody waited behind the last one that takes others along."""
 
     # what a store provides
 
@@ -231,78 +224,133 @@ class RemoteBackend(Backend, forking.Forkable):
         # Those of this process take turns, or of several writers to one thread all but one would
         # fail each time. So each finds in memory what the one before it wrote.
         try:
-            await self._turns.take(attempt.place, lambda: self._insisted(attempt))
+            await self._turns.take(attempt.place, lambda: self._insisted(attempt), attempt)
         except StorageError as error:
             raise attempt.failed(error) from error.__cause__
         assert attempt.writes is not None, "done"
         return attempt.writes
 
     async def _insisted(self, attempt: Attempt) -> None:
+        attempt.begun = True
+        if attempt.writes is not None:
+            return  # it was taken along
+        if not attempt.alone:
+            await self._give_way()
         if await self._tried(attempt):
             return
         while not await self._tried(attempt):
-            await attempt.tries.again(_too_busy(attempt.place))
+            await attempt.tries.again(too_busy(attempt.place))
+
+    async def _give_way(self) -> None:
+        """Let those come who are about to: tasks that are ready; threads, if some did before."""
+        if not is_blocking():
+            await pause(0)
+        elif self._in_company:
+            await pause(MOMENT)
 
     async def _tried(self, attempt: Attempt) -> bool:
         """Decide and write; False if another writer came in between."""
         while True:
             decision = await self._decision(attempt)
-            outcome = await self._applied(attempt, decision) if decision.change else "done"
-            if outcome == "done":
+            if decision.change is None:
                 attempt.writes = attempt.told(decision)
                 return True
+            company = self._company(attempt, decision)
+            outcome = await self._applied(company)
+            if outcome == "done":
+                company.told()
+                return True
+            if company.is_shared:
+                return False
             if outcome in ("stream", "id"):
                 attempt.refused |= {outcome}
-            if outcome == "stream":
-                continue
-            if outcome != "moved":
-                attempt.aim = Aim.of(attempt.aim.intent.again())
-            if outcome != "unknown":
+            if outcome == "id":
+                attempt.again()
+            if outcome in ("moved", "id"):
                 return False
 
-    async def _applied(self, attempt: Attempt, decision: Decision) -> Outcome | Literal["unknown"]:
-        """Send a change. Where its outcome is not known, the intent will recognise it."""
-        assert decision.change is not None
+    def _company(self, attempt: Attempt, decision: Decision) -> Company:
+        """A commit, with those that wait behind it as far as they can be decided without asking."""
+        company = Company.of(attempt, decision, self._memory.get(attempt.place))
+        if attempt.alone or not self.alone:
+            return company
+        behind = [each for each in self._turns.inside(attempt.place) if each is not attempt]
+        self._in_company = bool(behind)
+        for other in behind:
+            joined = self._accompanied(company, other)
+            if joined is None:
+                break
+            company = joined
+        return company
+
+    def _accompanied(self, company: Company, other: object) -> Company | None:
+        """With one more; None if that one has to go by itself."""
+        if not isinstance(other, Attempt) or other.begun or not company.is_open:
+            return None
+        try:
+            decision = self._recalled(other, company.known, company.change.moment)
+        except Exception:  # also what is refused: nobody is by what may be out of date
+            return None
+        return company.joined(other, decision) if decision else None
+
+    async def _applied(self, company: Company) -> Outcome | Literal["unknown"]:
+        """Send a change. Where its outcome is not known, the intents will recognise it."""
         outcome: Outcome = "moved"
+        leader, place = company.members[0][0], company.change.place
         try:
             self.failpoint("before-write")
-            outcome = await self.apply(decision.change)
+            outcome = await self.apply(company.change)
         except TransientStorageError as error:
-            attempt.doubtful = attempt.doubtful or decision.writes
-            await attempt.tries.again(error)
+            company.doubted()
+            await leader.tries.again(error)
             return "unknown"
+        except BaseException as stop:
+            if not isinstance(stop, Exception):
+                company.doubted()  # it goes its way without us
+            raise
         finally:
             if outcome == "done" and self.alone:
-                self._memory.note(decision)
-            elif outcome != "stream":
-                self._memory.forget(attempt.place)
+                self._memory.note(place, company.known)
+            elif outcome != "stream" or company.is_shared:
+                self._memory.forget(place)
         self.failpoint("after-commit")
         return outcome
 
     async def _decision(self, attempt: Attempt) -> Decision:
         """What to write: decided on what is remembered, else on what the store says."""
-        aim, refused = attempt.aim, attempt.refused
-        scope = aim.scope
-        known = self._memory.recall(scope)
-        while known is not None and (now := self._clock.now()) is not None:
-            tables = RecalledTables(scope, now + self._shift(), known)
+        aim = attempt.aim
+        while (known := self._memory.get(aim.place)) and (now := self._clock.now()) is not None:
             try:
-                decision = decide(tables, known.version, aim, refused, self._next)
+                decision = self._recalled(attempt, known, now)
             except Exhausted as empty:
                 await attempt.tries.of(partial(self._supplied, empty))
             except Exception:  # what is remembered may be out of date: nobody is refused by it
                 break
             else:
-                if decision.change is None:
+                if decision is None or decision.change is None:
                     break
-                return decision.at(now)
-        also = [AskLanes(aim.place, few=True)] if self._memory.lacks_lane(scope) else []
+                return decision
+        also = [AskLanes(aim.place, few=True)] if self._memory.lacks_lane(aim.scope) else []
         return await self._read(
-            scope.tenant,
-            [*about_scope(scope), *also],
-            lambda rows: decide(rows, rows.version(aim.place), aim, refused, self._next),
+            aim.scope.tenant,
+            [*about_scope(aim.scope), *also],
+            lambda rows: decide(rows, rows.version(aim.place), aim, attempt.refused, self._next),
             attempt.tries,
         )
+
+    def _recalled(
+        self, attempt: Attempt, known: Remembered | None, now: int | None
+    ) -> Decision | None:
+        """What to write, for a moment that the store has to agree with, decided on what is known;
+        None if that is not enough.
+        """
+        scope = attempt.aim.scope
+        recalled = known and known.recalled(scope)
+        if recalled is None or now is None:
+            return None
+        tables = RecalledTables(scope, now + self._shift(), recalled)
+        refused = attempt.refused
+        return decide(tables, recalled.version, attempt.aim, refused, self._next).at(now)
 
     def discard(self, kind: Kind) -> None:
         """Let go of numbers in reserve: they turned out to be somebody's."""
@@ -325,69 +373,3 @@ class RemoteBackend(Backend, forking.Forkable):
 
     def after_fork_in_child(self) -> None:
         self._begin()
-
-
-class Attempt:
-    """A commit on its way."""
-
-    def __init__(self, intent: Intent) -> None:
-        self.aim = Aim.of(intent)
-        self.place = self.aim.place
-        self.refused: Taken = NOTHING
-        self.tries = Tries()
-        self.doubtful: Writes | None = None
-        """What was sent first, if nobody knows whether it was carried out."""
-        self.writes: Writes | None = None
-
-    def failed(self, error: StorageError) -> StorageError:
-        """What the caller is told that gets no answer."""
-        if self.doubtful is not None:
-            error.in_doubt = True
-            error.hint = f"{error.hint} {_IN_DOUBT}".lstrip()
-        return error
-
-    def told(self, decision: Decision) -> Writes:
-        """What the caller is told: where nothing was left to do, that it was done by this commit.
-
-        A save and a run are recognised by their ids, and told as they are stored; and what became
-        of them is told as it is by now. Items that are neither as they were expected nor as they
-        were to become were changed by somebody else.
-        """
-        writes, first = decision.writes, self.doubtful
-        if first is None or first.checkpoint is not None or first.run is not None:
-            return writes
-        if isinstance(self.aim.intent, Settle):
-            return writes
-        if isinstance(writes.answer, ItemOutcome) and not writes.answer.done:
-            return writes
-        return first if decision.change is None else writes._replace(answer=first.answer)
-
-
-class Tries:
-    """How often and how long an operation has been at it."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._until = time.monotonic() + PATIENCE
-
-    async def of(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do what may be done twice, once more where a connection was lost."""
-        while True:
-            try:
-                return await work()
-            except TransientStorageError as error:
-                await self.again(error)
-
-    async def again(self, error: TransientStorageError) -> None:
-        """Wait a little, longer each time; raises the error when it has been long enough."""
-        self._count += 1
-        if time.monotonic() > self._until:
-            raise error
-        await pause(random.uniform(0, min(0.5, 0.001 * 2**self._count)))
-
-
-def _too_busy(place: ThreadName) -> TransientStorageError:
-    return TransientStorageError(
-        f"thread {place.name!r} has so many writers that this one never got its turn.",
-        hint="Let fewer writers share a thread, or try again.",
-    )

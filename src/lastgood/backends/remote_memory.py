@@ -35,6 +35,16 @@ class Remembered(NamedTuple):
     items: dict[Place, ItemRow]
     """The small ones among those that were written or seen last."""
 
+    def recalled(self, scope: Scope) -> Recalled | None:
+        """What a look at this thread would find, if that is known."""
+        if scope.agent is None or self.thread is None:
+            return Recalled(self.version, Line(self.thread), self.items)
+        lane = self.lanes.get(scope.agent)
+        head = self.heads.get((lane.number, scope.branch or lane.current)) if lane else None
+        if head is None:
+            return None
+        return Recalled(self.version, Line(self.thread, lane, *head), self.items)
+
 
 class Recalled(NamedTuple):
     """What can be decided on without asking."""
@@ -50,18 +60,9 @@ class Memory:
     def __init__(self) -> None:
         self._threads: dict[ThreadName, Remembered] = {}
 
-    def recall(self, scope: Scope) -> Recalled | None:
-        """The version of a thread, and what a look would find, if that is known."""
-        known = self._threads.get(ThreadName(scope.tenant, scope.thread))
-        if known is None:
-            return None
-        if scope.agent is None or known.thread is None:
-            return Recalled(known.version, Line(known.thread), known.items)
-        lane = known.lanes.get(scope.agent)
-        head = known.heads.get((lane.number, scope.branch or lane.current)) if lane else None
-        if head is None:
-            return None
-        return Recalled(known.version, Line(known.thread, lane, *head), known.items)
+    def get(self, place: ThreadName) -> Remembered | None:
+        """A thread, if it is known."""
+        return self._threads.get(place)
 
     def lacks_lane(self, scope: Scope) -> bool:
         """Whether the thread is known, and an agent in it is about to begin."""
@@ -87,31 +88,36 @@ class Memory:
         items = _recent(known.items, found.items.values())
         self._put(place, Remembered(version, found.thread, lanes, heads, items))
 
-    def note(self, decision: Decision) -> None:
-        """Take over what a commit has made true."""
-        change, writes, found = decision.change, decision.writes, decision.found
-        assert change is not None
-        known = self._threads.pop(change.place, None)
-        thread, lane = writes.thread or found.thread, writes.lane or found.lane
-        if thread is None or change.removed or change.swept or change.wiped:
-            return
-        version = 1 if change.version is None else change.version + 1
-        if known is None or not _same(known, change.version, found):
-            known = Remembered(version, thread, {}, {}, {})
-        heads = dict(known.heads)
-        for branch in writes.branches:
-            heads.pop((branch.lane, branch.name), None)
-            if writes.checkpoint is not None and branch.head == writes.checkpoint.id:
-                heads[branch.lane, branch.name] = branch, writes.checkpoint
-        lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
-        items = _recent(known.items, (*found.items.values(), *writes.items), writes.dropped)
-        self._put(change.place, Remembered(version, thread, lanes, heads, items))
+    def note(self, place: ThreadName, known: Remembered | None) -> None:
+        """Take over what a commit has made true: a thread as it was `expected`."""
+        self.forget(place)
+        if known is not None:
+            self._put(place, known._replace(version=(known.version or 0) + 1))
 
     def _put(self, place: ThreadName, known: Remembered) -> None:
         self._threads.pop(place, None)
         while len(self._threads) >= LIMIT:
             self._threads.pop(next(iter(list(self._threads))), None)
         self._threads[place] = known
+
+
+def expected(known: Remembered | None, decision: Decision) -> Remembered | None:
+    """A thread with what a commit is about to write, still at the version that this is for."""
+    change, writes, found = decision.change, decision.writes, decision.found
+    assert change is not None
+    thread, lane = writes.thread or found.thread, writes.lane or found.lane
+    if thread is None or change.removed or change.swept or change.wiped:
+        return None
+    if known is None or not _same(known, change.version, found):
+        known = Remembered(change.version, thread, {}, {}, {})
+    heads = dict(known.heads)
+    for branch in writes.branches:
+        heads.pop((branch.lane, branch.name), None)
+        if writes.checkpoint is not None and branch.head == writes.checkpoint.id:
+            heads[branch.lane, branch.name] = branch, writes.checkpoint
+    lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
+    items = _recent(known.items, (*found.items.values(), *writes.items), writes.dropped)
+    return Remembered(change.version, thread, lanes, heads, items)
 
 
 def _recent(

@@ -26,6 +26,7 @@ class _Queue(ABC):
 
     def __init__(self) -> None:
         self.inside: list[object] = []
+        """In the order in which they came."""
 
     @abstractmethod
     async def begin(self) -> bool:
@@ -80,13 +81,15 @@ class Turns:
     def __init__(self) -> None:
         self._queues: dict[tuple[object, object], _Queue] = {}
 
-    async def take(self, name: object, work: Callable[[], Operation[T]]) -> T:
+    async def take(
+        self, name: object, work: Callable[[], Operation[T]], who: object | None = None
+    ) -> T:
         """Do it when it is our turn; raises TransientStorageError if this thread has one."""
-        key = (name, None if is_blocking() else asyncio.get_running_loop())
+        key = _key(name)
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues.setdefault(key, _Threads() if is_blocking() else _Tasks())
-        token, mine = object(), False
+        token, mine = who or object(), False
         queue.inside.append(token)
         try:
             mine = await queue.begin()
@@ -100,6 +103,15 @@ class Turns:
             if not queue.inside:
                 self._drop(key, queue)
 
+    def inside(self, name: object) -> list[object]:
+        """Who has a turn, and who waits for one, in the order in which they came."""
+        queue = self._queues.get(_key(name))
+        return list(queue.inside) if queue else []
+
     def _drop(self, key: tuple[object, object], queue: _Queue) -> None:
         if self._queues.get(key) is queue:
             self._queues.pop(key, None)
+
+
+def _key(name: object) -> tuple[object, object]:
+    return name, None if is_blocking() else asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from lastgood.registry import BACKENDS
 from lastgood.testing import (
     alias_cases,
     appends,
+    company,
     comparisons,
     conflicts,
     copies_cases,
@@ -63,6 +64,7 @@ from lastgood.testing.store import COLOURS, Colour, Store
 TOPICS = (
     alias_cases,
     appends,
+    company,
     comparisons,
     conflicts,
     copies_cases,
