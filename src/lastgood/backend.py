@@ -305,6 +305,12 @@ class Backend(ABC):
           them; in one with many that is left to `verify`.
         """
 
+    async def look_and_list(
+        self, scope: Scope, listings: Sequence[ItemListing]
+    ) -> tuple[Found, list[list[ItemRow]]]:
+        """A look, and items that are wanted too; of one moment where that saves a round trip."""
+        return await self.look(scope), await self.items(scope.tenant, listings)
+
     @abstractmethod
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         """Live threads in the order of the listing.

@@ -23,7 +23,7 @@ from lastgood.checkpoints import (
     read_losses,
 )
 from lastgood.codec import Codec, Dropped, Encoder, Loss
-from lastgood.commits import Scope, Writes
+from lastgood.commits import Found, Scope, Writes
 from lastgood.driver import Driver, Native, Worker
 from lastgood.errors import (
     CheckpointIntegrityError,
@@ -369,9 +369,15 @@ class Core:
 
     async def tip(self, thread: str, agent: str, branch: str | None = None) -> Located | None:
         """The head of a lane's current branch or of the one named, or what it reads as."""
-        found = await self.backend.look(Scope(self.tenant, thread, agent, branch))
-        if found.tip is None or found.branch is None:
+        return self.tip_of(
+            await self.backend.look(Scope(self.tenant, thread, agent, branch)), agent
+        )
+
+    def tip_of(self, found: Found, agent: str) -> Located | None:
+        """The same, of a lane that was looked at."""
+        if found.tip is None or found.branch is None or found.thread is None:
             return None
+        thread = found.thread.name
         self.cache.saw((thread, agent), found.tip.id)
         return Located(found.tip, thread, agent, expired=False)
 

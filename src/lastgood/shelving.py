@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from lastgood.backend import ItemListing
+from lastgood.backend import ItemListing, Located
+from lastgood.commits import Scope
 from lastgood.core import Core
 from lastgood.item_rules import ChangeItems, Outcome, SaveWithItems
 from lastgood.rows import CheckpointRow, ItemRow
@@ -38,6 +39,15 @@ async def list_items(
     if not listings:
         return []
     return await core.backend.items(tenant or core.tenant, listings)
+
+
+async def tip_and_items(
+    core: Core, agent: str, listing: ItemListing
+) -> tuple[Located | None, list[ItemRow]]:
+    """The head of an agent's current branch in a thread, and items of that."""
+    scope = Scope(core.tenant, listing.thread, agent)
+    found, (items,) = await core.backend.look_and_list(scope, [listing])
+    return core.tip_of(found, agent), items
 
 
 async def every_item(

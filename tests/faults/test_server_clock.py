@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from lastgood import BlockingClient
-from lastgood.backends import remote_attempts, remote_clock
+from lastgood.backends import remote, remote_clock
 
 HOUR = 3600
 PLACES = ("postgres", "valkey", "redis62", "cluster")
@@ -29,7 +29,7 @@ class Host:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     one = Host()
-    monkeypatch.setattr(remote_attempts, "ticks", one)
+    monkeypatch.setattr(remote, "ticks", one)
     monkeypatch.setattr(remote_clock, "ticks", one)
     return one
 

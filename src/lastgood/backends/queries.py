@@ -10,11 +10,12 @@ An answer is made of rows as they are stored, columns with their seal; None wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lastgood.backend import Columns, ItemListing, Listing, ThreadListing
+from lastgood.backends.views import first_page
 from lastgood.commits import Place, Scope
 
 FEW = 3
@@ -287,4 +288,15 @@ def about_scope(scope: Scope) -> list[Query]:
         queries += [AskHeads(place), AskChildren(place, scope.heads_at)]
     if len(scope.ids) > FEW:
         queries += [AskId(scope.tenant, id) for id in scope.ids]
+    return queries
+
+
+def about_items(
+    tenant: str, listings: Sequence[ItemListing], known: Collection[ThreadName] = ()
+) -> list[Query]:
+    """What lists of items will ask for, beside what else is asked of these threads."""
+    places = {ThreadName(tenant, listing.thread) for listing in listings}
+    queries: list[Query] = [AskLine(place) for place in places.difference(known)]
+    queries += [AskItemCount(place) for place in places]
+    queries += [AskItems(ThreadName(tenant, each.thread), first_page(each)) for each in listings]
     return queries

@@ -38,8 +38,6 @@ from lastgood.backends.queries import (
     AskAt,
     AskHeads,
     AskId,
-    AskItemCount,
-    AskItems,
     AskLanes,
     AskLine,
     AskTags,
@@ -48,6 +46,7 @@ from lastgood.backends.queries import (
     Query,
     ThreadName,
     about_history,
+    about_items,
     about_scope,
 )
 from lastgood.backends.remote_attempts import Attempt, Tries, too_busy
@@ -58,7 +57,6 @@ from lastgood.backends.remote_memory import Memory, Remembered
 from lastgood.backends.remote_recall import RecalledTables
 from lastgood.backends.remote_tables import RemoteTables
 from lastgood.backends.turns import Turns
-from lastgood.backends.views import first_page
 from lastgood.commits import MOMENT, Found, Intent, Scope, Writes
 from lastgood.driver import is_blocking, pause
 from lastgood.errors import StorageError, TransientStorageError
@@ -133,13 +131,21 @@ class RemoteBackend(Backend, forking.Forkable):
     # reading
 
     async def look(self, scope: Scope) -> Found:
+        return (await self.look_and_list(scope, ()))[0]
+
+    async def look_and_list(
+        self, scope: Scope, listings: Sequence[ItemListing]
+    ) -> tuple[Found, list[list[ItemRow]]]:
         place = ThreadName(scope.tenant, scope.thread)
-        found, version = await self._read(
-            scope.tenant, about_scope(scope), lambda rows: (rows.look(scope), rows.version(place))
-        )
+
+        def work(rows: RemoteTables) -> tuple[Found, int | None, list[list[ItemRow]]]:
+            return rows.look(scope), rows.version(place), rows.items(scope.tenant, listings)
+
+        queries = [*about_scope(scope), *about_items(scope.tenant, listings, {place})]
+        found, version, items = await self._read(scope.tenant, queries, work)
         if self.alone:
             self._memory.saw(place, version, found)
-        return found
+        return found, items
 
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:
         queries = [AskId(tenant, id) for id in dict.fromkeys(ids)]
@@ -175,12 +181,7 @@ class RemoteBackend(Backend, forking.Forkable):
         return await self._read(tenant, queries, lambda rows: rows.threads(tenant, listing))
 
     async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
-        places = {ThreadName(tenant, listing.thread) for listing in listings}
-        queries: list[Query] = [AskLine(place) for place in places]
-        queries += [AskItemCount(place) for place in places]
-        queries += [
-            AskItems(ThreadName(tenant, each.thread), first_page(each)) for each in listings
-        ]
+        queries = about_items(tenant, listings)
         return await self._read(tenant, queries, lambda rows: rows.items(tenant, listings))
 
     async def _read(

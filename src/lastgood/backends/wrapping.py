@@ -72,6 +72,11 @@ class Wrapper(Backend):
     async def items(self, tenant: str, listings: Sequence[ItemListing]) -> list[list[ItemRow]]:
         return await self.record.items(tenant, listings)
 
+    async def look_and_list(
+        self, scope: Scope, listings: Sequence[ItemListing]
+    ) -> tuple[Found, list[list[ItemRow]]]:
+        return await self.record.look_and_list(scope, listings)
+
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:
         return await self.record.threads(tenant, listing)
 

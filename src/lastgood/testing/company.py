@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from lastgood.testing.cases import case
 from lastgood.testing.items_cases import item, keys, listed
 from lastgood.testing.store import Store, committed, core_of, headers
 
+Call = Callable[[], Coroutine[Any, Any, Any]]
 STEPS = 12
 
 
@@ -27,7 +28,7 @@ async def beside(client: Client, *drafts: ItemDraft, **options: Any) -> Writes:
     return await committed(client, intent)
 
 
-def child(client: Client, name: str, of: str, id: bytes) -> Callable[[], Any]:
+def child(client: Client, name: str, of: str, id: bytes) -> Call:
     """Put a checkpoint under an alias behind another one."""
     state = {"name": name, "list": [f"element {name} {n}" for n in range(20)]}
     options = {"follows": id, "parent": place(of), "parent_id": id}
@@ -41,8 +42,9 @@ async def writes_with_their_checkpoint(store: Store) -> None:
     id = row_id(await put_under(client, "0", {"name": "0"}))
     for number in range(1, STEPS):
         drafts = [item(b"%d.%d" % (number, n), b"v" * size) for n, size in enumerate(sizes)]
-        put = child(client, str(number), str(number - 1), id)
-        first, second = await store.together([partial(beside, client, *drafts), put])
+        calls: list[Call] = [partial(beside, client, *drafts)]
+        calls.append(child(client, str(number), str(number - 1), id))
+        first, second = await store.together(calls)
         assert first.answer.done
         id = row_id(second)
         assert await alias(client, str(number)) == Alias(id, number + 1)
@@ -57,7 +59,7 @@ async def writes_of_many_tasks_at_once(store: Store) -> None:
     client = store.client()
     id = row_id(await put_under(client, "0", {"name": "0"}))
     places = [b"%02d" % (number // 2) for number in range(50)]
-    calls = [
+    calls: list[Call] = [
         partial(beside, client, item(key, b"%d" % number), item(b"x" + key, first_wins=True))
         for number, key in enumerate(places)
     ]
@@ -76,13 +78,14 @@ async def writes_beside_what_is_refused(store: Store) -> None:
     client = store.client()
     id = row_id(await put_under(client, "0", {"name": "0"}))
     await beside(client, item(b"there"))
-    refused: list[Callable[[], Any]] = [
+    refused: list[Call] = [
         child(client, "1", "0", b"another" * 2),
         child(client, "0", "0", id),
         partial(beside, client, item(b"there", b"new"), expected={item(b"there").place: None}),
     ]
     for number, call in enumerate(refused):
-        done, told = await store.together([partial(beside, client, item(b"%d" % number)), call])
+        calls: list[Call] = [partial(beside, client, item(b"%d" % number)), call]
+        done, told = await store.together(calls)
         assert done.answer.done
         assert isinstance(told.answer, Known) or not told.answer.done
     assert await keys(client, "s") == [b"0", b"1", b"2", b"there"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from lastgood.backend import ItemListing
+from lastgood.commits import Scope
 from lastgood.item_rules import ItemDraft
 from lastgood.testing.cases import case
 from lastgood.testing.items_cases import SHELF, item, keys, listed, put
-from lastgood.testing.store import Store
+from lastgood.testing.operations import save
+from lastgood.testing.store import Store, core_of, driven
 
 
 @case()
@@ -90,3 +93,20 @@ async def items_by_the_thousand(store: Store) -> None:
     await put(client, "s", drops=tuple(draft.place for draft in drafts))
     assert await keys(client, "s") == []
     assert (await client.verify()).clean
+
+
+@case()
+async def items_beside_a_look(store: Store) -> None:
+    """Asked for together, both are as if asked for alone; also where there is no thread."""
+    client = store.client()
+    core = core_of(client)
+    listings = [ItemListing("s", SHELF), ItemListing("other", SHELF), ItemListing("s", "empty")]
+    for _ in range(2):
+        scope = Scope(core.tenant, "s", "a")
+        found, items = await driven(client, core.backend.look_and_list(scope, listings))
+        alone = await driven(client, core.backend.look(scope))
+        assert found._replace(now=alone.now) == alone
+        assert items == [await listed(client, "s"), await listed(client, "other"), []]
+        await save(client, "s", {"n": 1})
+        await put(client, "s", item(b"one"), item(b"two"))
+        await put(client, "other", item(b"three"))

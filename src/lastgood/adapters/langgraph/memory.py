@@ -40,6 +40,7 @@ class Memory:
         self._entries: OrderedDict[tuple[Spot, str], Entry] = OrderedDict()
         self._runs: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._threads: OrderedDict[str, int] = OrderedDict()
+        self._last: OrderedDict[Spot, str] = OrderedDict()
 
     def get(self, spot: Spot, alias: str | None) -> Entry | None:
         """What is known of a checkpoint."""
@@ -51,6 +52,12 @@ class Memory:
         _shorten(self._entries)
         self._threads[spot.thread] = entry.thread
         _shorten(self._threads)
+        self._last[spot] = alias
+        _shorten(self._last)
+
+    def last(self, spot: Spot) -> str | None:
+        """The alias of what was put or read there last: mostly the newest."""
+        return self._last.get(spot)
 
     def thread(self, name: str) -> int | None:
         """The key of the thread that was seen last under a name."""

@@ -22,7 +22,7 @@ from lastgood.commits import Found, Place, Scope
 from lastgood.core import Core
 from lastgood.manifest import Stored
 from lastgood.rows import CheckpointRow, ItemRow
-from lastgood.shelving import PAGE, every_item, list_items
+from lastgood.shelving import PAGE, every_item, list_items, tip_and_items
 
 TOGETHER = 50
 """So many checkpoints are looked at in one read."""
@@ -71,6 +71,10 @@ class Wanted(NamedTuple):
     older_than: str | None = None
 
 
+Writes = list[list[ItemRow]]
+"""The writes of some checkpoints, one list each."""
+
+
 class Reading:
     """Reads checkpoints from one store."""
 
@@ -87,10 +91,21 @@ class Reading:
 
     async def latest(self, spot: Spot) -> Raw | None:
         """The same with its values."""
-        head = await self.head(spot)
+        head, writes = await self._head_with_writes(spot)
         if head is None and not spot.namespace:
             self._memory.leave(spot.thread)
-        return (await self._loaded([head]))[0] if head else None
+        return (await self._loaded([head], writes))[0] if head else None
+
+    async def _head_with_writes(self, spot: Spot) -> tuple[Row | None, Writes | None]:
+        """The head, and its writes if it is the checkpoint that was put or read last."""
+        last = self._memory.last(spot)
+        if last is None:
+            return await self.head(spot), None
+        listing = _of_writes(spot.thread, spot.prefix(last))
+        tip, writes = await tip_and_items(self._core, spot.lane, listing)
+        head = self.row(tip) if tip is not None and is_ours(tip) else None
+        is_last = head is not None and head.context.id == last and len(writes) < PAGE
+        return head, [writes] if is_last else None
 
     async def by_id(self, spot: Spot, id: str) -> Raw | None:
         """The checkpoint, or the stub, under an alias."""
@@ -114,12 +129,13 @@ class Reading:
         context = Context.read(self._core.codec, located.row)
         return Row(located, Spot(located.session, namespace_of(located.agent) or ""), context)
 
-    async def _loaded(self, rows: Sequence[Row]) -> list[Raw]:
-        """States and writes of rows of one thread, newest first."""
+    async def _loaded(self, rows: Sequence[Row], writes: Writes | None = None) -> list[Raw]:
+        """States and writes of rows of one thread, newest first; the writes may be known."""
         if not rows:
             return []
-        prefixes = [row.spot.prefix(row.context.id) for row in rows]
-        writes = await self._writes(rows[0].spot.thread, prefixes)
+        if writes is None:
+            prefixes = [row.spot.prefix(row.context.id) for row in rows]
+            writes = await self._writes(rows[0].spot.thread, prefixes)
         raws: list[Raw] = []
         near: Stored | None = None
         for row, pending in zip(rows, writes, strict=True):
@@ -133,9 +149,9 @@ class Reading:
     def _remember(self, row: Row) -> None:
         self._memory.put(row.spot, row.context.id, Entry.of(row.located.row, row.context))
 
-    async def _writes(self, thread: str, prefixes: Sequence[bytes]) -> list[list[ItemRow]]:
-        """The writes of checkpoints, one list each."""
-        listings = [ItemListing(thread, WRITES, prefix=prefix, limit=PAGE) for prefix in prefixes]
+    async def _writes(self, thread: str, prefixes: Sequence[bytes]) -> Writes:
+        """The writes of checkpoints."""
+        listings = [_of_writes(thread, prefix) for prefix in prefixes]
         found = await list_items(self._core, listings)
         for number, rows in enumerate(found):
             if len(rows) == PAGE:
@@ -359,3 +375,7 @@ def _aliases(found: Found, places: Sequence[Place]) -> dict[Place, Alias]:
 
 def _same(stored: object, value: object) -> bool:
     return stored == value and isinstance(stored, bool) == isinstance(value, bool)
+
+
+def _of_writes(thread: str, prefix: bytes) -> ItemListing:
+    return ItemListing(thread, WRITES, prefix=prefix, limit=PAGE)
