@@ -4,9 +4,11 @@ import asyncio
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
+from lastgood import CheckpointIntegrityError
 from lastgood.adapters.langgraph import LastgoodSaver
 from lastgood.backends.remote import RemoteBackend
 from lastgood.client import Client
@@ -88,3 +90,18 @@ def test_all_that_another_process_put_is_seen(saver: LastgoodSaver, harness: Any
         assert newest is not None
         assert newest == other.get_tuple(config)
         assert len(newest.checkpoint["channel_values"]["messages"]) == 4
+
+
+def test_damage_behind_what_was_read_last_is_none_of_the_head(
+    saver: LastgoodSaver, harness: Any
+) -> None:
+    with LastgoodSaver(Client.on(harness.backend())) as other:
+        config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        former = saver.put(config, empty_checkpoint(), {}, {})
+        other.put(former, empty_checkpoint(), {}, {})
+        harness.time.shift += 1
+        other.put_writes(former, [("messages", "late")], "task")
+        harness.edit_row("item", "t", "value", b"forged")
+        assert saver.get_tuple(config) == other.get_tuple(config)
+        with pytest.raises(CheckpointIntegrityError, match="in thread 't'"):
+            saver.get_tuple(former)

@@ -20,6 +20,7 @@ from lastgood.checkpoints import read_mapping
 from lastgood.codec import Codec
 from lastgood.commits import Found, Place, Scope
 from lastgood.core import Core
+from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Stored
 from lastgood.rows import CheckpointRow, ItemRow
 from lastgood.shelving import PAGE, every_item, list_items, tip_and_items
@@ -102,7 +103,10 @@ class Reading:
         if last is None:
             return await self.head(spot), None
         listing = _of_writes(spot.thread, spot.prefix(last))
-        tip, writes = await tip_and_items(self._core, spot.lane, listing)
+        try:
+            tip, writes = await tip_and_items(self._core, spot.lane, listing)
+        except CheckpointIntegrityError:  # of what is not the head any more, it may be
+            return await self.head(spot), None
         head = self.row(tip) if tip is not None and is_ours(tip) else None
         is_last = head is not None and head.context.id == last and len(writes) < PAGE
         return head, [writes] if is_last else None
