@@ -9,7 +9,7 @@ import pytest
 from network_bench import Play, Server
 
 from lastgood import StorageFullError, TransientStorageError
-from lastgood.backends import remote_company
+from lastgood.backends import remote, remote_company
 from lastgood.backends.remote import RemoteBackend
 from lastgood.backends.remote_changes import Change
 from lastgood.driver import pause
@@ -116,6 +116,30 @@ def test_there_is_an_end_to_it(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
         assert await meeting.seen() == ([*names, b"first"], 1)
 
     play(body)
+
+
+def test_a_thread_waits_for_company_if_it_had_some_last_time(
+    play_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(store: Store) -> None:
+        meeting, pauses = await Meeting.of(store), list[float]()
+
+        async def paused(seconds: float) -> None:
+            pauses.append(seconds)
+
+        async def alone(key: bytes) -> int:
+            pauses.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(remote, "pause", paused)
+                await meeting.writes(key)()
+            return len(pauses)
+
+        assert await alone(b"1") == 0
+        await meeting.play(meeting.writes(b"2"), meeting.checkpoint())
+        assert await alone(b"3") == remote.MOMENTS
+        assert await alone(b"4") == 0
+
+    play_in("blocking", body)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it arrived", "after it was done"])

@@ -67,6 +67,9 @@ Outcome = Literal["done", "moved", "stream", "id"]
 """`moved`: the thread is not at that version; `stream`, `id`: a part's number, the id is taken."""
 Failpoint = Callable[[str], None]
 
+MOMENTS = 5
+"""So often a thread sleeps for a moment where another one is likely to come: for less than it takes
+to send a change."""
 ROUNDS = 64
 """An operation that needs more rounds than this is a bug."""
 
@@ -106,7 +109,7 @@ class RemoteBackend(Backend, forking.Forkable):
         self._lock = threading.Lock()
         self._supply: dict[Kind, list[int]] = {"thread": [], "stream": []}
         self._in_company = False
-        """Whether somebody waited behind the last one that takes others along."""
+        """Whether somebody came with the last one that takes others along, or behind it."""
 
     # what a store provides
 
@@ -236,18 +239,24 @@ class RemoteBackend(Backend, forking.Forkable):
         if attempt.writes is not None:
             return  # it was taken along
         if not attempt.alone:
-            await self._give_way()
+            await self._give_way(attempt)
         if await self._tried(attempt):
             return
         while not await self._tried(attempt):
             await attempt.tries.again(too_busy(attempt.place))
 
-    async def _give_way(self) -> None:
-        """Let those come who are about to: tasks that are ready; threads, if some did before."""
+    async def _give_way(self, attempt: Attempt) -> None:
+        """Let those come who are about to: tasks that are ready; threads, if some did last time."""
         if not is_blocking():
             await pause(0)
-        elif self._in_company:
+            return
+        for _ in range(MOMENTS if self._in_company else 0):
+            if self._behind(attempt):
+                return
             await pause(MOMENT)
+
+    def _behind(self, attempt: Attempt) -> list[object]:
+        return [each for each in self._turns.inside(attempt.place) if each is not attempt]
 
     async def _tried(self, attempt: Attempt) -> bool:
         """Decide and write; False if another writer came in between."""
@@ -258,6 +267,8 @@ class RemoteBackend(Backend, forking.Forkable):
                 return True
             company = self._company(attempt, decision)
             outcome = await self._applied(company)
+            if not attempt.alone:
+                self._in_company = company.is_shared or bool(self._behind(attempt))
             if outcome == "done":
                 company.told()
                 return True
@@ -275,9 +286,7 @@ class RemoteBackend(Backend, forking.Forkable):
         company = Company.of(attempt, decision, self._memory.get(attempt.place))
         if attempt.alone or not self.alone:
             return company
-        behind = [each for each in self._turns.inside(attempt.place) if each is not attempt]
-        self._in_company = bool(behind)
-        for other in behind:
+        for other in self._behind(attempt):
             joined = self._accompanied(company, other)
             if joined is None:
                 break
