@@ -152,7 +152,17 @@ def test_a_failover_that_lost_saves_is_noticed_by_who_goes_on(
         replica.client.close()
 
 
-PIECES = {"rows": "", "checkpoints": ":c", "ids": ":i", "seqs": ":s", "parts": ":p"}
+PIECES: dict[str, tuple[str, ...]] = {
+    "rows": ("",),
+    "checkpoints": (":c",),
+    "ids": (":i",),
+    "seqs": (":s",),
+    "parts": (":p",),
+    "all but runs": ("", ":c", ":i", ":s", ":k", ":p", ":z"),
+    "all but seqs": ("", ":c", ":i", ":k", ":p", ":z", ":r"),
+    "all but links": ("", ":c", ":i", ":s", ":p", ":z", ":r"),
+    "all but streams": ("", ":c", ":i", ":s", ":k", ":p", ":r"),
+}
 
 
 @pytest.mark.parametrize("piece", PIECES)
@@ -167,14 +177,19 @@ def test_a_piece_of_a_thread_that_is_gone_is_damage(
             lambda: client.latest(agent_id="a", session_id=thread).state,
             lambda: [checkpoint.state for checkpoint in client.timeline("a", thread)],
             lambda: [header.checkpoint_id for header in client.log(thread)],
+            lambda: client.restore(ids[1]).state,
             lambda: client.save("a", session_id=thread, execution_state=STATE) and None,
         ]
 
     with BlockingClient.open(url) as client:
-        for number in range(3):
+        with client.run(thread, agent_id="b", initial={}):
+            pass
+        ids = [
             client.save("a", session_id=thread, execution_state={**STATE, "n": number})
+            for number in range(3)
+        ]
         whole = client.save("a", session_id=f"whole-{piece}", execution_state=STATE)
-        before = [ask() for ask in asked(client)[:3]]
+        before = [ask() for ask in asked(client)[:4]]
     lose(server.url, request.node.originalname, thread, PIECES[piece])
     with BlockingClient.open(url) as client:
         harmed = 0
@@ -189,14 +204,14 @@ def test_a_piece_of_a_thread_that_is_gone_is_damage(
         client.save("a", session_id=f"whole-{piece}", execution_state={"goes": "on"})
 
 
-def lose(url: str, prefix: str, thread: str, suffix: str) -> None:
-    """Remove a key of a thread."""
+def lose(url: str, prefix: str, thread: str, suffixes: tuple[str, ...]) -> None:
+    """Remove keys of a thread."""
     with redis.Redis.from_url(url) as raw:
         rows = {key: raw.hget(key, "t") or b"" for key in raw.scan_iter(f"{prefix}:*}}")}
         (key,) = (
             key for key, row in rows.items() if b"\xc4%c%s" % (len(thread), thread.encode()) in row
         )
-        raw.unlink(key + suffix.encode())
+        raw.unlink(*(key + suffix.encode() for suffix in suffixes))
 
 
 def test_a_node_of_a_cluster_that_dies_and_comes_back(rng: random.Random) -> None:

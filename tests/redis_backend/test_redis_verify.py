@@ -63,6 +63,7 @@ def test_an_index_of_expiry_that_is_lost_brings_nothing_back(place: Place) -> No
         assert report.exit_code == 1
 
 
+BUT_INDEXES = ("", ":c", ":p", ":z")
 LOST: dict[str, tuple[Callable[[Place], object], str, str]] = {
     "what follows what": (
         lambda place: place.raw.unlink(f"{place.thread('s')}:k"),
@@ -75,6 +76,16 @@ LOST: dict[str, tuple[Callable[[Place], object], str, str]] = {
         "what follows what",
     ),
     "ids": (lambda place: place.raw.unlink(f"{place.thread('s')}:i"), "index", "ids"),
+    "all but what is no row": (
+        lambda place: [place.raw.unlink(place.thread("s") + each) for each in BUT_INDEXES],
+        "orphan",
+        "the row of the thread is missing, its index rows are there",
+    ),
+    "nothing, but an index has more": (
+        lambda place: place.raw.zadd(f"{place.thread('s')}:s", {"99": 99}),
+        "index",
+        "seqs",
+    ),
     "key": (lambda place: lose_keys(place), "index", "no key leads to it"),
     "row and key": (
         lambda place: (lose_keys(place), place.raw.unlink(place.thread("s"))),

@@ -31,6 +31,8 @@ from lastgood.integrity import framed
 
 SUFFIXES = ("", ":r", ":c", ":s", ":i", ":k", ":x", ":p", ":d", ":z", ":e", ":o", ":y")
 """Of the keys of a thread."""
+BURNT = ":y"
+"""Of that which may be there though the thread is not: the ids that it may not use."""
 NEWS = ":n"
 """Of the stream that wakes watchers. It holds nothing of the thread, is there before and after it,
 and ends by itself: so it is none of those."""

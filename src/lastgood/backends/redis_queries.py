@@ -198,11 +198,17 @@ def _of_id(id: bytes, row: Columns) -> Columns:
     return row if row[_ID] == id else (*row[:_ID], id, *row[_ID + 1 : -1], b"")
 
 
+_LOST = {
+    b"lost": "is lost: only its index knows it.",
+    b"unsure": "may be lost: rows of the thread that had it are missing.",
+}
+
+
 def _by_id(found: list[Any] | None, id: bytes) -> IdRows | None:
     if found is None:
         return None
     if len(found) == 1:
-        raise CheckpointIntegrityError(f"checkpoint {id.hex()} is lost: only its index knows it.")
+        raise CheckpointIntegrityError(f"checkpoint {id.hex()} {_LOST[found[0]]}")
     thread, lane, checkpoint = found
     if thread is None:
         raise CheckpointIntegrityError(

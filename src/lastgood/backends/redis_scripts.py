@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from lastgood.backend import WEIGHT
-from lastgood.backends.redis_keys import NEWS, NOTHING, SUFFIXES
+from lastgood.backends.redis_keys import BURNT, NEWS, NOTHING, SUFFIXES
 from lastgood.backends.redis_wire import Script
 from lastgood.rows import TABLES, fields_of
 
@@ -24,7 +24,9 @@ def _places() -> str:
 
 def _suffixes() -> str:
     known = ", ".join(map(repr, SUFFIXES))
-    return f"local SUFFIXES, NEWS, ABSENT = {{{known}}}, {NEWS!r}, {NOTHING!r}\n"
+    own = ", ".join(repr(each) for each in SUFFIXES if each != BURNT)
+    places = f"local SUFFIXES, OWN = {{{known}}}, {{{own}}}\n"
+    return places + f"local NEWS, ABSENT = {NEWS!r}, {NOTHING!r}\n"
 
 
 def _script(*names: str, head: str = "") -> Script:
@@ -32,8 +34,8 @@ def _script(*names: str, head: str = "") -> Script:
     return Script(head + "".join(folder.joinpath(f"{name}.lua").read_text() for name in names))
 
 
-ASK = _script("prelude", "columns", "ask", "survey", "reply", head=_places())
-COMMIT = _script("prelude", "commit", head=_suffixes())
+ASK = _script("prelude", "own", "columns", "ask", "survey", "reply", head=_places() + _suffixes())
+COMMIT = _script("prelude", "own", "commit", head=_suffixes())
 HINT = _script("prelude", "hint")
 STAGE = _script("stage")
 WATCH = _script("watch")

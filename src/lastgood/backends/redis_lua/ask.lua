@@ -54,8 +54,13 @@ local function many(column, most)
   return count and count > tonumber(most)
 end
 
-local function torn()
-  return call('EXISTS', thread, thread .. ':c', thread .. ':i', thread .. ':p') > 0
+-- Whether the index of ids leaves something out: then it cannot be told that a checkpoint is not there.
+local function unsure()
+  local row = call('HGET', thread, 't')
+  if not row then return any(thread) end
+  local of = columns(row, THREAD.checkpoints)
+  local count = of and tonumber(of[THREAD.checkpoints])
+  return count and call('HLEN', thread .. ':i') < count
 end
 
 local function live(row, last, moment)
@@ -66,7 +71,7 @@ local ask = {}
 
 function ask.line(args)
   local found = call('HMGET', thread, 'v', 't')
-  if not found[2] then return {false, torn() and 'torn'} end
+  if not found[2] then return {false, any(thread) and 'torn'} end
   local agent, name = optional(args[1]), optional(args[2])
   local lane = agent and call('HGET', thread, 'l' .. agent)
   local of_lane = columns(lane, LANE.current)
@@ -279,7 +284,10 @@ end
 
 function ask.by_id(args)
   local row = checkpoint(args[1])
-  if not row then return call('HEXISTS', thread .. ':i', args[1]) == 1 and {'torn'} end
+  if not row then
+    local known = call('HEXISTS', thread .. ':i', args[1]) == 1
+    return known and {'lost'} or unsure() and {'unsure'}
+  end
   local of = columns(row, CHECKPOINT.lane)
   local agent = of and tonumber(of[CHECKPOINT.lane])
     and call('HGET', thread, 'n' .. whole(of[CHECKPOINT.lane]))

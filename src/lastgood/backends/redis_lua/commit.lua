@@ -26,9 +26,7 @@ end
 
 function checks.absent()
   if call('HEXISTS', thread, 't') == 1 then return 'moved' end
-  if call('EXISTS', thread, thread .. ':c', thread .. ':i', thread .. ':p') > 0 then
-    return 'torn'
-  end
+  if any(thread) then return 'torn' end
 end
 
 function checks.unused(args)

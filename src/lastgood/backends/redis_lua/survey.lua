@@ -162,6 +162,15 @@ local function unindexed()
   return {found.id, found.expiry, found.links, found.lane}
 end
 
+-- Whether the indexes of seqs and of ids have as many as there are rows. They may have more where rows
+-- are missing, which the thread's own count tells.
+local function counted(row, rows)
+  local seqs, ids = call('ZCARD', thread .. ':s'), call('HLEN', thread .. ':i')
+  local of = columns(row, THREAD.checkpoints)
+  if of and of[THREAD.checkpoints] == rows then return seqs == rows and ids == rows end
+  return rows <= math.min(seqs, ids)
+end
+
 -- What there is of a thread whose row may be lost; and whether the indexes have all of it.
 function ask.remains()
   local tables = {}
@@ -174,11 +183,10 @@ function ask.remains()
   for _, pair in ipairs({{'item', ':e'}, {'stream', ':z'}, {'large', ':d'}, {'part', ':p'}}) do
     if call('EXISTS', thread .. pair[2]) == 1 then tables[#tables + 1] = pair[1] end
   end
-  local rows = call('HLEN', thread .. ':c')
-  local known = math.min(call('ZCARD', thread .. ':s'), call('HLEN', thread .. ':i'))
-  local agree = rows <= known and call('HLEN', thread .. ':e') <= call('ZCARD', thread .. ':o')
+  local row, rows = call('HGET', thread, 't'), call('HLEN', thread .. ':c')
+  if #tables == 0 and rows == 0 and not row and any(thread) then tables[1] = 'index' end
+  local agree = counted(row, rows) and call('HLEN', thread .. ':e') <= call('ZCARD', thread .. ':o')
   agree = agree and tonumber(call('HGET', thread, 'v') or '') ~= nil
-  local row = call('HGET', thread, 't')
   return {row, row and {} or call('HKEYS', thread .. ':c'), tables, agree and 1 or 0, unindexed()}
 end
 
