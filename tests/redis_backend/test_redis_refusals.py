@@ -167,3 +167,51 @@ def test_a_change_that_meets_a_key_of_something_else_leaves_nothing(
     with BlockingClient.redis(server.url) as other:
         assert other.latest(agent_id="a", session_id="order").state == {"n": 9}
         assert other.verify(data=True).clean
+
+
+def no_replicas(server: ValkeyServer) -> str:
+    server.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+    return server.url
+
+
+def no_primary(server: ValkeyServer) -> str:
+    server.ask("REPLICAOF", "127.0.0.1", "1")
+    return server.url
+
+
+def no_rights(server: ValkeyServer) -> str:
+    rights = ("~lastgood:*", "+@all", "-@write", "+eval", "+evalsha")
+    server.ask("ACL", "SETUSER", "reader", "reset", "on", ">pw", *rights)
+    return f"redis://reader:pw@127.0.0.1:{server.port}"
+
+
+def and_again(server: ValkeyServer) -> None:
+    server.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+    server.ask("REPLICAOF", "NO", "ONE")
+
+
+@pytest.mark.parametrize("refused", [no_replicas, no_primary, no_rights])
+@pytest.mark.parametrize("sort", ["updated", "created", "name"])
+def test_lists_are_read_where_nothing_is_written(
+    sort: Any,
+    refused: Callable[[ValkeyServer], str],
+    server: ValkeyServer,
+    owner: BlockingClient,
+    raw: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hint of a thread that has ended by itself stays where it is."""
+    monkeypatch.setattr("lastgood.backends.remote.PATIENCE", 0.5)
+    save(owner, {"n": 1}, ttl_seconds=900)
+    owner.save("a", session_id="other", execution_state={})
+    raw.unlink(*(THREAD + suffix for suffix in SUFFIXES))
+    by_time = KEYS.list("default", "updated")
+    raw.zadd(by_time, dict.fromkeys(raw.zrange(by_time, 0, -1), 1))
+    try:
+        with BlockingClient.redis(refused(server)) as reader:
+            assert [each.thread_id for each in reader.threads(sort=sort)] == ["other"]
+    finally:
+        and_again(server)
+    assert raw.zcard(KEYS.list("default", sort)) == 2
+    assert [each.thread_id for each in owner.threads(sort=sort)] == ["other"]
+    assert raw.zcard(KEYS.list("default", sort)) == 1

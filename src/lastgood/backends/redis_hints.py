@@ -218,9 +218,15 @@ class Hints:
                 commands += self._listing(change, tag)
             _remember(self._listed, change.key, None)
             self.note(change.key, tag)
+        await self._tidy(commands)
+
+    async def _tidy(self, commands: Sequence[Command]) -> None:
+        """Write what need not be written: a change is carried out, or a list is read. The server
+        may take no writes just now, and not every user may.
+        """
         try:
             await self._wire.send(commands)
-        except LastgoodError:  # the change itself is carried out
+        except LastgoodError:
             return
 
     def _unlisting(self, change: Change, tag: str) -> list[Command]:
@@ -269,7 +275,7 @@ class Hints:
     async def date(self, tenant: str, found: Sequence[tuple[Listed, int]]) -> None:
         """Put the times at which threads began into the list by age."""
         table = self._keys.list(tenant, "created")
-        await self._wire.send(
+        await self._tidy(
             [
                 ("ZADD", table, "XX", max(DATED, time), member(each.key, each.tag))
                 for each, time in found
@@ -302,14 +308,14 @@ class Hints:
         table = self._keys.list(tenant, listing.sort, user_of(listing))
         if listing.sort == "name":
             names = [name_member(str(each.place[0]), each.key) for each in stale]
-            await self._wire.one("ZREM", table, *names)
+            await self._tidy([("ZREM", table, *names)])
         elif listing.sort == "created":
-            await self._wire.one("ZREM", table, *(member(each.key, each.tag) for each in stale))
+            await self._tidy([("ZREM", table, *(member(each.key, each.tag) for each in stale))])
         else:
             until = (now >> MINUTE) - AGED
             names = [member(each.key, each.tag) for each in stale if each.place[0] <= until]
             # What somebody puts there anew in between stays: its score is above that.
-            await self._wire.send([HINT.call(table, "shed", until, *names)] if names else [])
+            await self._tidy([HINT.call(table, "shed", until, *names)] if names else [])
 
     async def count(self, tenant: str) -> int:
         """How many threads a tenant has."""
