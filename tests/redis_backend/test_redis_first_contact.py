@@ -24,6 +24,7 @@ from lastgood import (
 )
 from lastgood.backends.redis_durability import judged
 from lastgood.cli import main
+from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.servers import Redis62Server, ValkeyCluster, ValkeyServer
 from lastgood.testing.store import COLOURS, Colour
 
@@ -129,12 +130,27 @@ def test_no_piece_of_a_password_becomes_a_host(secret: str) -> None:
         assert not any(piece in str(caught.value) for piece in ("hunt", "er2", "h?u", "2?x"))
 
 
+@pytest.mark.parametrize("host", ["a..b", f"{'x' * 64}.example"])
+def test_a_host_that_cannot_be_one_is_told_at_once(host: str) -> None:
+    for make in (
+        BlockingClient.redis,
+        lambda url: BlockingClient.postgres("postgresql://h/db", cache=url),
+    ):
+        with pytest.raises(ValueError, match="not the address of a Redis server"):
+            make(f"redis://{host}:6379/0")
+
+
+def test_an_address_of_ipv6_is_shown_as_one() -> None:
+    with BlockingClient.redis("redis://:secret@[::1]:6379/0") as client:
+        assert client.url == "redis://[::1]:6379/0"
+
+
 def test_an_option_that_does_not_exist_is_told_at_once() -> None:
     with pytest.raises(ValueError, match=r"pass prefix=\.\.\., or use Client\.open"):
         BlockingClient.redis("redis://localhost?prefix=team")
     with pytest.raises(ValueError, match="'sockettimeout'"):
         BlockingClient.open("redis://localhost?sockettimeout=3")
-    for ours in ("decode_responses=True", "timeout=5", "protocol=3"):
+    for ours in ("decode_responses=True", "timeout=5", "protocol=3", "encoding=utf-16"):
         for url in (f"redis://localhost?{ours}", f"unix:///run/valkey.sock?{ours}"):
             with pytest.raises(ValueError, match=f"Leave '{ours.partition('=')[0]}' out"):
                 BlockingClient.redis(url)
@@ -210,6 +226,18 @@ def test_a_server_that_keeps_its_settings_to_itself(guarded: ValkeyServer) -> No
         pytest.raises(BackendConnectionError, match="unknown"),
     ):
         strict.threads()
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_connection_that_is_lost_says_nothing_about_settings(colour: Colour) -> None:
+    with ValkeyServer(fsync=True, tcp=True) as server, Proxy(server.url) as proxy:
+        proxy.cut_before(match=b"CONFIG")
+        error = tried(proxy.url, colour)
+        assert isinstance(error, BackendConnectionError)
+        assert "that a server runs" in str(error)
+        with BlockingClient.redis(proxy.url, durability="strict") as client:
+            client.threads()
+            assert client.durability == "strict"
 
 
 def test_a_cluster_is_as_durable_as_its_weakest_node() -> None:

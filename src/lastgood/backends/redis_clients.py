@@ -114,6 +114,7 @@ def checked(url: str) -> str:
         parse: Any = parse_url
         found = parse(url)
         shown(url)
+        str(found.get("host", "")).encode("idna")  # a name that no resolver takes
     except (ValueError, TypeError):
         raise ValueError(_UNREADABLE) from None
     if authority.count("@") > 1 or "@" in path + options or "#" in url:
@@ -127,7 +128,7 @@ def checked(url: str) -> str:
     return url
 
 
-_OURS = {"decode_responses", "protocol", "retry", "timeout"}
+_OURS = {"decode_responses", "encoding", "encoding_errors", "protocol", "retry", "timeout"}
 """Options that replies could not be read with, or that are given in another way."""
 
 
@@ -154,4 +155,7 @@ def shown(url: str) -> str:
     if parts.scheme == "unix":
         return f"unix://{user}{parts.path}"
     port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
+    host = parts.hostname or ""
+    if ":" in host:
+        host = f"[{host}]"
+    return f"{parts.scheme}://{user}{host}{port}{parts.path}"

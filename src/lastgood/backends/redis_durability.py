@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lastgood.backend import Durability
-from lastgood.backends.redis_wire import Wire
+from lastgood.backends.redis_wire import Wire, is_refusal
 from lastgood.errors import BackendConnectionError, StorageError
 
 _ORDER: tuple[Durability, ...] = ("cache", "unknown", "window", "strict")
@@ -32,7 +32,9 @@ async def weakest(wire: Wire) -> Kept:
     """Of the weakest server."""
     try:
         found = [await wire.everywhere("CONFIG GET", name) for name in _NAMES]
-    except (BackendConnectionError, StorageError):
+    except StorageError as error:
+        if not is_refusal(error):
+            raise
         infos = await wire.everywhere("INFO")
         return min((Kept(_by_info(each), "CONFIG is forbidden") for each in infos), key=_rank)
     servers = [_merged(told) for told in zip(*found, strict=True)]

@@ -133,6 +133,11 @@ def _is_of_replica(error: Exception) -> bool:
     return isinstance(error, exceptions.ReadOnlyError) or "READONLY" in str(error)
 
 
+def is_refusal(error: StorageError) -> bool:
+    """Whether the server has answered, with a no."""
+    return isinstance(error.__cause__, exceptions.ResponseError)
+
+
 _WRONG = (
     exceptions.AuthenticationError,
     exceptions.AuthorizationError,
