@@ -1,5 +1,6 @@
 """A slot of a Cluster that is moved to another server key by key, while its threads are used."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -8,8 +9,9 @@ from uuid import uuid4
 import pytest
 import redis
 
-from lastgood import BlockingClient
+from lastgood import BlockingClient, Client
 from lastgood.backends.queries import ThreadName
+from lastgood.backends.redis import RedisBackend
 from lastgood.backends.redis_keys import Keys, tag_of
 
 pytestmark = pytest.mark.server("cluster")
@@ -110,3 +112,29 @@ def test_a_slot_that_never_arrives_is_told_as_that(
             client.save("a", session_id="s", execution_state={})
         slot.end()
         assert client.latest(agent_id="a", session_id="s").state == LARGE
+
+
+def test_tasks_whose_connections_are_closed_by_another_go_on(cluster_url: str, prefix: str) -> None:
+    """As the driver does when one of them has met a few slots that were moved."""
+
+    async def play() -> None:
+        backend = RedisBackend(cluster_url, prefix=prefix)
+        async with Client.on(backend) as client:
+            await client.save("a", session_id="s", execution_state=LARGE)
+            driver = await backend._clients.native()
+            over = asyncio.Event()
+
+            async def read() -> None:
+                while not over.is_set():
+                    found = await client.latest(agent_id="a", session_id="s")
+                    assert found is not None
+
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(8):
+                    tasks.create_task(read())
+                for _ in range(60):
+                    await driver.aclose()
+                    await asyncio.sleep(0.005)
+                over.set()
+
+    asyncio.run(play())

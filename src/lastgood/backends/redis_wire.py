@@ -102,7 +102,8 @@ class Wire:
         client = self.clients.blocking() if is_blocking() else await self.clients.native()
         if self.clients.cluster:
             async with self.clients.room.place():
-                return await self._replies(client, commands)
+                with _closed_as_lost():
+                    return await self._replies(client, commands)
         replies = await self._replies(client, commands)
         if any(isinstance(each, Exception) and _is_of_replica(each) for each in replies):
             await self.clients.renew(client)
@@ -121,6 +122,17 @@ class Wire:
             pipe.execute_command(*command)
         replies = pipe.execute(raise_on_error=False)
         return list(replies if is_blocking() else await replies)
+
+
+@contextmanager
+def _closed_as_lost() -> Iterator[None]:
+    """The driver of a Cluster closes the connections of all tasks when one of them learns that
+    slots have moved. Who is about to use one meets None in its place.
+    """
+    try:
+        yield
+    except AttributeError as error:
+        raise exceptions.ConnectionError("Connection closed: slots have moved.") from error
 
 
 def _as_text(command: Command) -> Command:
