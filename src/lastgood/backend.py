@@ -351,6 +351,10 @@ class Backend(ABC):
         """
         return False
 
+    async def tidy(self, tenant: str) -> bool:  # noqa: ARG002
+        """Free what is left beside a tenant's threads that have ended; False if nothing ever is."""
+        return False
+
     def news(self, tenant: str, thread: str) -> News | None:  # noqa: ARG002
         """A way to hear of news in a thread; None if the store has none: watchers look again."""
         return None

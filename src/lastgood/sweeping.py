@@ -61,6 +61,8 @@ class Sweeping:
                 f"thread {session_id!r} does not exist.",
                 hint="Without a session_id, sweep() looks at the whole store.",
             )
+        if session_id is None and not dry_run:
+            await self._driver.run(self._core.backend.tidy(self._core.tenant))
         return total
 
     async def _swept(self, columns: Columns, rules: Rules) -> Swept:

@@ -41,6 +41,7 @@ from lastgood.backends.redis_numbers import Numbers
 from lastgood.backends.redis_queries import Question
 from lastgood.backends.redis_scripts import COMMIT
 from lastgood.backends.redis_surveyor import Surveyor
+from lastgood.backends.redis_tidying import Tidying
 from lastgood.backends.redis_wire import Command, Wire
 from lastgood.backends.remote import Outcome, RemoteBackend, check_wanted
 from lastgood.backends.remote_attempts import Tries
@@ -338,6 +339,12 @@ class RedisBackend(RemoteBackend):
     async def footprints(self, tenant: str, threads: Sequence[int]) -> dict[int, Footprint]:  # noqa: ARG002
         weighed = self._surveyor.weighed
         return {key: await self._tried_again(partial(weighed, key)) for key in threads}
+
+    async def tidy(self, tenant: str) -> bool:
+        now = _clock(await self._tried_again(lambda: self._wire.one("TIME"))) + self._shift()
+        tidying = Tidying(self._wire, self._keys, self._hints)
+        await self._tried_again(lambda: tidying.of(tenant, now))
+        return True
 
     def news(self, tenant: str, thread: str) -> News | None:
         return StreamNews(self._clients, self._keys.news(tag_of(ThreadName(tenant, thread))))

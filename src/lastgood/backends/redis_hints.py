@@ -180,6 +180,11 @@ class Hints:
         users = [None] if owner is None else [None, owner]
         return [self._keys.list(tenant, "updated", user) for user in users]
 
+    def _claimed(self, change: Change, tag: str) -> list[Command]:
+        """What says which thread has the checkpoints of a change."""
+        hints = [self._keys.id_hint(change.place.tenant, row.id) for row in change.checkpoints]
+        return [HINT.call(key, "claim", field, tag, "id") for key, field in hints]
+
     async def claim(self, change: Change, tag: str) -> bytes:
         """In a Cluster: write the hints of a change; "done", or what stands in the way."""
         claims, writes = self.writes(change, tag)
@@ -215,7 +220,7 @@ class Hints:
             begins = self._begins(change) or change.thread.owner != change.former_owner
             if self._wire.clients.cluster and begins:
                 # Somebody may have met the hint before the thread was there, and taken it off.
-                commands += self._listing(change, tag)
+                commands += [*self._claimed(change, tag), *self._listing(change, tag)]
             _remember(self._listed, change.key, None)
             self.note(change.key, tag)
         await self._tidy(commands)

@@ -31,8 +31,8 @@ from lastgood.integrity import framed
 
 SUFFIXES = ("", ":r", ":c", ":s", ":i", ":k", ":x", ":p", ":d", ":z", ":e", ":o", ":y")
 """Of the keys of a thread."""
-BURNT = ":y"
-"""Of that which may be there though the thread is not: the ids that it may not use."""
+OWN = tuple(suffix for suffix in SUFFIXES if suffix != ":y")
+"""The same without that which may be there before the thread: ids that it may not use."""
 NEWS = ":n"
 """Of the stream that wakes watchers. It holds nothing of the thread, is there before and after it,
 and ends by itself: so it is none of those."""
@@ -95,6 +95,10 @@ class Keys:
         """The key of a thread; those of its tables begin with it."""
         return f"{self.stem}{{{tag}}}"
 
+    def own(self, tag: str) -> list[str]:
+        """The keys of which one at least is there if the thread is, or was damaged."""
+        return [self.thread(tag) + suffix for suffix in OWN]
+
     def news(self, tag: str) -> str:
         """The stream that wakes who watches a thread."""
         return self.thread(tag) + NEWS
@@ -124,6 +128,11 @@ class Keys:
         """The list of a tenant's threads in some order, or of those that one user has."""
         whole = f"{self.stem}{{@{_shown(_hashed(tenant, size=12))}}}:{sort}"
         return whole if owner is None else f"{whole}:{_shown(_hashed(owner, size=12))}"
+
+
+def belongs(field: bytes, tenant: str) -> bool:
+    """Whether a hint is about a checkpoint of this tenant."""
+    return field.startswith(_hashed(tenant, size=_TENANT))
 
 
 def id_in(field: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from lastgood.backend import WEIGHT
-from lastgood.backends.redis_keys import BURNT, NEWS, NOTHING, SUFFIXES
+from lastgood.backends.redis_keys import NEWS, NOTHING, OWN, SUFFIXES
 from lastgood.backends.redis_wire import Script
 from lastgood.rows import TABLES, fields_of
 
@@ -23,8 +23,7 @@ def _places() -> str:
 
 
 def _suffixes() -> str:
-    known = ", ".join(map(repr, SUFFIXES))
-    own = ", ".join(repr(each) for each in SUFFIXES if each != BURNT)
+    known, own = (", ".join(map(repr, some)) for some in (SUFFIXES, OWN))
     places = f"local SUFFIXES, OWN = {{{known}}}, {{{own}}}\n"
     return places + f"local NEWS, ABSENT = {NEWS!r}, {NOTHING!r}\n"
 
@@ -36,6 +35,6 @@ def _script(*names: str, head: str = "") -> Script:
 
 ASK = _script("prelude", "own", "columns", "ask", "survey", "reply", head=_places() + _suffixes())
 COMMIT = _script("prelude", "own", "commit", head=_suffixes())
-HINT = _script("prelude", "hint")
+HINT = _script("prelude", "own", "hint", head=_suffixes())
 STAGE = _script("stage")
 WATCH = _script("watch")

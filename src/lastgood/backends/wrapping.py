@@ -95,6 +95,9 @@ class Wrapper(Backend):
     async def forget(self, thread: int) -> bool:
         return await self.record.forget(thread)
 
+    async def tidy(self, tenant: str) -> bool:
+        return await self.record.tidy(tenant)
+
     def news(self, tenant: str, thread: str) -> News | None:
         return self.record.news(tenant, thread)
 

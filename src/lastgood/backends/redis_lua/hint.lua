@@ -3,6 +3,7 @@
 --          something new, who had it before is not its owner, whatever its name
 --   raise  number: have a counter be there at least
 --   drop   field, owner, ...: remove the fields that still name this owner
+--   lapse  stem, field, owner, ...: the same, if nothing of the owner is there (on one server)
 --   burn   id, seconds: see that the thread, which has no such checkpoint, will not get it
 --   shed   score, member, ...: remove the members of a list that are not above a score
 --   below  score, key, count: members behind that place, with scores, highest first
@@ -23,6 +24,16 @@ end
 function act.drop()
   for at = 2, #ARGV, 2 do
     if call('HGET', KEYS[1], ARGV[at]) == ARGV[at + 1] then call('HDEL', KEYS[1], ARGV[at]) end
+  end
+  return 'done'
+end
+
+function act.lapse()
+  for at = 3, #ARGV, 2 do
+    local field, owner = ARGV[at], ARGV[at + 1]
+    if call('HGET', KEYS[1], field) == owner and not any(ARGV[2] .. '{' .. owner .. '}') then
+      call('HDEL', KEYS[1], field)
+    end
   end
   return 'done'
 end
