@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 import redis
 
-from lastgood import BlockingClient, CheckpointIntegrityError, LastgoodError
+from lastgood import (
+    BlockingClient,
+    CheckpointIntegrityError,
+    LastgoodError,
+    TransientStorageError,
+)
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.redis_keys import SUFFIXES, Keys, tag_of
 from lastgood.testing.servers import Redis62Server, ValkeyServer
@@ -215,3 +220,30 @@ def test_lists_are_read_where_nothing_is_written(
     assert raw.zcard(KEYS.list("default", sort)) == 2
     assert [each.thread_id for each in owner.threads(sort=sort)] == ["other"]
     assert raw.zcard(KEYS.list("default", sort)) == 1
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [(no_replicas, "min-replicas-to-write"), (no_primary, "use the address of its primary")],
+)
+def test_who_may_not_write_is_told_why(
+    refused: Callable[[ValkeyServer], str],
+    why: str,
+    server: ValkeyServer,
+    owner: BlockingClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lastgood.backends.remote.PATIENCE", 0.3)
+    save(owner, {"n": 1})
+    try:
+        refused(server)
+        with pytest.raises(TransientStorageError, match=why):
+            save(owner, {"n": 2})
+        with (
+            BlockingClient.redis(server.url, prefix="lastgood:new") as first,
+            pytest.raises(TransientStorageError, match=why),
+        ):
+            first.threads()
+    finally:
+        and_again(server)
+    assert owner.latest(agent_id="a", session_id="order").state == {"n": 1}

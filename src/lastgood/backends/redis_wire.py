@@ -190,6 +190,13 @@ _DENIED = (
     _NO_SUCH_TEXT,
 )
 _STARTING = "The server may be starting; try again."
+_ADVICE: tuple[tuple[str, str], ...] = (
+    ("READONLY", "It is a replica: use the address of its primary."),
+    ("read only replica", "It is a replica: use the address of its primary."),
+    ("NOREPLICAS", "It takes no writes while fewer replicas follow it than min-replicas-to-write."),
+    ("BUSY ", "A script keeps it busy; try again."),
+)
+"""What else it may be, by what the server says; the driver leaves out some of the first words."""
 _ON_ITS_WAY = "A slot of the Cluster is on its way; try again."
 _CHECK = "Check the address, the user and its rights."
 _NO_SUCH = "The address ends with the number of a database that is not there. A Cluster has 0 only."
@@ -211,12 +218,17 @@ def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
     if isinstance(error, _WRONG) or any(word in text for word in _DENIED):
         return BackendConnectionError(said, hint=_NO_SUCH if _NO_SUCH_TEXT in text else _CHECK)
     if isinstance(error, exceptions.OutOfMemoryError) or any(word in text for word in _FULL):
-        return StorageFullError(said, hint="Nothing of this save was kept.")
+        cause = "Look at the disk of the server. " if "MISCONF" in text else ""
+        return StorageFullError(said, hint=f"{cause}Nothing of this save was kept.")
     if "WRONGTYPE" in text:
         return CheckpointIntegrityError(f"{said} Something else wrote to this key.")
     moving = any(word in text for word in _MOVING)
     if moving or isinstance(error, _LATER) or any(word in text for word in _BUSY):
         if not opened:
             return BackendConnectionError(said, hint="Check the address, and that a server runs.")
-        return TransientStorageError(said, hint=_ON_ITS_WAY if moving else _STARTING)
+        return TransientStorageError(said, hint=_ON_ITS_WAY if moving else _advice(text))
     return StorageError(said)
+
+
+def _advice(text: str) -> str:
+    return next((hint for word, hint in _ADVICE if word in text), _STARTING)
