@@ -34,6 +34,7 @@ from lastgood.backends.described import described, making
 from lastgood.backends.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
 from lastgood.backends.redis_calls import Call
 from lastgood.backends.redis_clients import Clients
+from lastgood.backends.redis_health import Info
 from lastgood.backends.redis_hints import Claim, Hints, Listed, user_of
 from lastgood.backends.redis_keys import Keys, check_prefix, tag_of
 from lastgood.backends.redis_news import StreamNews
@@ -135,12 +136,10 @@ class RedisBackend(RemoteBackend):
             )
         return told[0]
 
-    async def server(self) -> str:
-        """Which server it is."""
-        nodes = await self._wire.everywhere("INFO", "server")
-        told = {_name(each) for each in nodes}
-        many = f", a Cluster of {len(nodes)}" if self._clients.cluster else ""
-        return " and ".join(sorted(told)) + many
+    async def servers(self) -> list[Info]:
+        """What the servers say about themselves; of a Cluster, those that have slots."""
+        found: list[Info] = await self._wire.everywhere("INFO")
+        return found
 
     # asking
 
@@ -390,9 +389,3 @@ def _placed(rows: PageRows, listed: Listed, listing: ThreadListing) -> PageRows:
         return rows
     before, behind = rows.thread[:_BORN], rows.thread[_BORN + 1 :]
     return rows._replace(thread=(*before, listed.place[0], *behind))
-
-
-def _name(told: dict[str, Any]) -> str:
-    """A server's name and version; Valkey also gives the Redis that it is like."""
-    valkey = told.get("valkey_version")
-    return f"Valkey {valkey}" if valkey else f"Redis {told.get('redis_version', '')}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lastgood import BlockingClient
+from lastgood.backends.redis_health import Info, Obstacle, names, obstacles
 from lastgood.cli.doctor_checks import Finding, Level
 from lastgood.driver import run_blocking
 from lastgood.errors import LastgoodError
@@ -30,10 +31,23 @@ def redis_findings(place: str) -> Iterator[Finding]:
         with BlockingClient.on(backend) as client:
             client.threads(limit=1)
             yield Finding("ok", "store", f"{client.url} answers")
-            yield Finding("ok", "server", run_blocking(backend.server()))
+            infos = run_blocking(backend.servers())
+            yield server_finding(infos)
+            yield from (write_finding(each) for info in infos for each in obstacles(info))
             yield durability_finding(client.durability, backend.settings)
     except (LastgoodError, ImportError, ValueError) as error:
         yield Finding("problem", "store", f"{shown(place)} cannot be used", str(error))
+
+
+def server_finding(infos: Sequence[Info]) -> Finding:
+    """Which server it is."""
+    many = f", a Cluster of {len(infos)}" if infos[0].get("cluster_enabled") else ""
+    return Finding("ok", "server", f"{names(infos)}{many}")
+
+
+def write_finding(found: Obstacle) -> Finding:
+    """Why a server takes no saves."""
+    return Finding("problem", "writes", f"it refuses saves: {found.text}", found.advice)
 
 
 def durability_finding(level: str, settings: str) -> Finding:
