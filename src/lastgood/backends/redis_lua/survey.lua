@@ -71,13 +71,13 @@ function ask.survey_checkpoints(args)
   end
 end
 
--- The numbers of a stream that may be there, from `low` to `high`.
-local function numbers(stream, low, high)
+-- So many numbers are tried at a time. All names are read in a thread of fewer parts, and in one of
+-- more only behind a stretch that is empty: else each page of a long stream would take as long as
+-- all of it.
+local TRIED = 4096
+
+local function named(stream, low, high)
   local found = {}
-  if high - low < call('HLEN', thread .. ':p') then
-    for number = low, high do found[#found + 1] = number end
-    return found
-  end
   for _, place in ipairs(call('HKEYS', thread .. ':p')) do
     local of, number = string.match(place, '^(%d+):(%d+)$')
     number = tonumber(number)
@@ -88,14 +88,27 @@ end
 
 function ask.survey_parts(args)
   if not mine(args[1]) then return {{}, false} end
-  local found, weight, limit = {}, 0, tonumber(args[5])
-  for _, number in ipairs(numbers(args[2], tonumber(args[3]), tonumber(args[4]))) do
-    local part = call('HGET', thread .. ':p', args[2] .. ':' .. whole(number))
-    if part then
-      local shown = args[6] == '1' and part or sub(part, 1, 22)
-      found[#found + 1], weight = {whole(number), #part, shown}, weight + #shown
-      if #found == limit or weight > WEIGHT then return {found, whole(number + 1)} end
+  local stream, low, high, limit = args[2], tonumber(args[3]), tonumber(args[4]), tonumber(args[5])
+  local found, weight = {}, 0
+  -- Whether there is enough with this one.
+  local function take(number)
+    local part = call('HGET', thread .. ':p', stream .. ':' .. whole(number))
+    if not part then return false end
+    local shown = args[6] == '1' and part or sub(part, 1, 22)
+    found[#found + 1], weight = {whole(number), #part, shown}, weight + #shown
+    return #found == limit or weight > WEIGHT
+  end
+  local last = math.min(high, low + TRIED - 1)
+  if last == high or call('HLEN', thread .. ':p') > TRIED then
+    for number = low, last do
+      if take(number) then return {found, whole(number + 1)} end
     end
+    if last == high then return {found, false} end
+    if #found > 0 then return {found, whole(last + 1)} end
+    low = last + 1
+  end
+  for _, number in ipairs(named(stream, low, high)) do
+    if take(number) then return {found, whole(number + 1)} end
   end
   return {found, false}
 end
