@@ -290,6 +290,7 @@ def test_while_it_rests_it_is_not_asked_and_then_it_catches_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread that was deleted meanwhile is dropped before the cache gives anything again."""
+    monkeypatch.setattr(redis_cache, "ALIVE_SECONDS", 0.0)
     harness = CachedHarness(tmp_path)
     with Proxy(address("valkey")) as proxy:
         client = cast(Any, _client(harness, proxy, "blocking")).twin

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.redis_cache import PENDING, RedisCache
 from lastgood.driver import run_blocking
 from lastgood.testing import COLOURS
+from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.servers import Redis62Server, ValkeyServer
 
 pytestmark = pytest.mark.server
@@ -133,3 +135,37 @@ def test_all_that_was_deleted_while_it_was_away_is_dropped_little_by_little(
     play(body)
     with redis.Redis.from_url(server.url) as raw:
         assert len(list(raw.scan_iter("*:gone", count=1000))) == PENDING
+
+
+def test_one_answer_that_is_late_does_not_keep_it_away(
+    server: ValkeyServer, play: Callable[[Body], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has just answered others; only a server that nobody hears of is left alone."""
+    with Proxy(server.url) as proxy:
+        cache = RedisCache(proxy.url, ttl=600)
+
+        async def hit() -> bool:
+            return await cache.get("s:1", ["a"]) == [b"one"]
+
+        async def soon() -> bool:
+            until = time.monotonic() + redis_cache.REST_SECONDS / 2
+            while time.monotonic() < until:
+                await cache.put("s:1", {"a": b"one"})
+                if await hit():
+                    return True
+            return False
+
+        async def body() -> None:
+            assert await soon()
+            proxy.delay(to_client=0.3)
+            assert not await hit()
+            proxy.delay()
+            assert await soon()
+            monkeypatch.setattr(redis_cache, "ALIVE_SECONDS", 0.0)
+            proxy.delay(to_client=0.3)
+            assert not await hit()
+            proxy.delay()
+            assert not await soon()
+            await cache.close()
+
+        play(body)

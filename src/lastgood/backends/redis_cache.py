@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+from redis import exceptions
 from redis.exceptions import RedisError, ResponseError
 
 from lastgood.backends import forking
@@ -30,6 +31,8 @@ NATIVE_SECONDS = 2 * REPLY_SECONDS
 """The same for a whole call of async code, which knows when it has taken too long."""
 REST_SECONDS = 5.0
 """How long a server that failed is left alone."""
+ALIVE_SECONDS = 1.0
+"""One that has answered within this time is not silent: a busy process is late to hear it."""
 PENDING = 10_000
 """So many threads that are to be dropped are remembered."""
 DROPS = 200
@@ -56,6 +59,8 @@ return redis.call('SET', KEYS[2], '1', 'EX', ARGV[1])
 """
 """Drops a thread for good. A server that is full refuses a script at its first command or not at
 all, and that one it takes."""
+
+_LATE = (TimeoutError, exceptions.TimeoutError)
 
 Command = tuple[Any, ...]
 
@@ -86,6 +91,7 @@ class RedisCache(PartCache, forking.Forkable):
         self._prefix = prefix
         self._resting_until = 0.0
         self._full_until = 0.0
+        self._heard_at = -ALIVE_SECONDS
         self._pending: dict[str, bool] = {}
         forking.watch(self)
 
@@ -156,14 +162,16 @@ class RedisCache(PartCache, forking.Forkable):
         that answers and only takes nothing in is left alone with that.
         """
         try:
-            return await self._replies(commands)
+            replies = await self._replies(commands)
         except (RedisError, OSError) as error:
-            until = time.monotonic() + REST_SECONDS
+            now = time.monotonic()
             if putting and isinstance(error, ResponseError):
-                self._full_until = until
-            else:
-                self._resting_until = until
+                self._full_until = now + REST_SECONDS
+            elif not isinstance(error, _LATE) or now - self._heard_at > ALIVE_SECONDS:
+                self._resting_until = now + REST_SECONDS
             return None
+        self._heard_at = time.monotonic()
+        return replies
 
     async def _replies(self, commands: Sequence[Command]) -> list[Any]:
         if is_blocking():
