@@ -11,10 +11,11 @@ import redis
 from redis.connection import AbstractConnection
 from redis.crc import key_slot
 
-from lastgood import BlockingClient, CheckpointConflictError
-from lastgood.backends import redis_changes
+from lastgood import BlockingClient, CheckpointConflictError, StorageFullError
+from lastgood.backends import redis_changes, redis_parts
 from lastgood.backends.queries import ThreadName
 from lastgood.backends.redis_keys import Keys, member, name_member, read_member, tag_of
+from lastgood.testing.servers import Redis62Server, ValkeyServer
 from tests.redis_backend.raw_place import RawPlace
 
 pytestmark = pytest.mark.server("valkey", "cluster")
@@ -225,8 +226,6 @@ def test_parts_that_were_sent_and_never_committed_go_by_themselves(
             await redis_parts.staged(backend._wire, backend._keys.thread(tag), change)
             raise ZeroDivisionError
 
-        from lastgood.backends import redis_parts
-
         monkeypatch.setattr(backend, "_committed", fail)
         with pytest.raises(ZeroDivisionError):
             client.save(
@@ -235,6 +234,50 @@ def test_parts_that_were_sent_and_never_committed_go_by_themselves(
         assert len(place.stored("*:w:*")) == 1
         time.sleep(1.5)
         assert place.stored("*:w:*") == []
+
+
+def test_parts_that_were_sent_for_a_save_that_came_too_late_are_freed_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer is faster each time; a large state is not on the server many times over."""
+    state = {"x": [f"{n} " * 60 for n in range(9000)]}
+    with place.client() as client, place.client() as other:
+        other.save("b", session_id="s", execution_state={})
+        staged, meanwhile = redis_parts.staged, list[int]()
+
+        async def overtaken(*args: Any) -> Any:
+            made = await staged(*args)
+            meanwhile.append(len(place.stored("*:w:*")))
+            if len(meanwhile) < 4:
+                other.save("b", session_id="s", execution_state={"n": len(meanwhile)})
+            return made
+
+        monkeypatch.setattr(redis_parts, "staged", overtaken)
+        saved = client.save("a", session_id="s", execution_state=state)
+        assert max(meanwhile) == 1
+        assert place.stored("*:w:*") == []
+        assert client.restore(saved).state == state
+
+
+@pytest.mark.parametrize("make", [ValkeyServer, Redis62Server])
+@pytest.mark.parametrize("room", [0, 1_500_000, 3_000_000])
+def test_a_save_that_does_not_fit_leaves_no_pieces(room: int, make: type[ValkeyServer]) -> None:
+    """Of a server that is full, the pieces would keep others from saving for a minute."""
+    state = {"x": [os.urandom(100_000) for _ in range(40)]}
+    with (
+        make() as server,
+        redis.Redis.from_url(server.url) as raw,
+        BlockingClient.redis(server.url) as client,
+    ):
+        client.save("a", session_id="s", execution_state={"n": 1})
+        raw.config_set("maxmemory", raw.info("memory")["used_memory"] + room)
+        for _ in range(3):
+            with pytest.raises(StorageFullError):
+                client.save("a", session_id="s", execution_state=state)
+            assert list(raw.scan_iter("*:w:*")) == []
+        raw.config_set("maxmemory", 0)
+        client.save("a", session_id="s", execution_state=state)
+        assert client.verify(data=True).clean
 
 
 def test_parts_are_never_there_without_an_end(

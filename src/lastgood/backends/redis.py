@@ -282,8 +282,8 @@ class RedisBackend(RemoteBackend):
         staged = await redis_parts.staged(self._wire, thread, change)
         made = redis_changes.steps(change, thread, claims, hints, staged, self._shift())
         keys = redis_calls.named(self._wire, thread, *([staged.key] if staged else []))
-        outcome: bytes = await self._wire.one(*COMMIT.over(keys, *redis_changes.flat(made)))
-        return outcome
+        commit = COMMIT.over(keys, *redis_changes.flat(made))
+        return await redis_parts.committed(self._wire, staged, commit)
 
     async def reserve(self, kind: Kind, count: int) -> Sequence[int]:
         await self.ready()

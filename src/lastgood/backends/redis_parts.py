@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
 
 from lastgood.backend import Extents
 from lastgood.backends.redis_changes import GROUP, STAGED, Staged, part_pairs
@@ -13,6 +15,7 @@ from lastgood.backends.redis_rows import StoredPart, unpacked_part
 from lastgood.backends.redis_scripts import STAGE
 from lastgood.backends.redis_wire import Command, Wire, Word
 from lastgood.backends.remote_changes import Change
+from lastgood.errors import LastgoodError, StorageFullError
 
 STAGING_SECONDS = 60
 """How long parts that were sent before their commit are kept."""
@@ -50,10 +53,33 @@ async def staged(wire: Wire, thread: str, change: Change) -> Staged | None:
     """Send the parts of a large change before its commit, in pieces that no server minds."""
     if sum(len(part.data) for part in change.parts) <= STAGED:
         return None
-    key = f"{thread}:w:{os.urandom(8).hex()}"
+    made = Staged(f"{thread}:w:{os.urandom(8).hex()}", len(change.parts))
     for piece in _pieces(part_pairs(change)):
-        await wire.one(*STAGE.call(key, STAGING_SECONDS, *piece))
-    return Staged(key, len(change.parts))
+        await _or_away(wire, made, STAGE.call(made.key, STAGING_SECONDS, *piece))
+    return made
+
+
+async def committed(wire: Wire, made: Staged | None, commit: Command) -> bytes:
+    """What became of a commit; what was sent before one that is refused is freed at once."""
+    outcome: bytes = await _or_away(wire, made, commit)
+    if outcome != b"done":
+        await _away(wire, made)
+    return outcome
+
+
+async def _or_away(wire: Wire, made: Staged | None, command: Command) -> Any:
+    """The reply; a server that is full gets back what it has taken."""
+    try:
+        return await wire.one(*command)
+    except StorageFullError:
+        await _away(wire, made)
+        raise
+
+
+async def _away(wire: Wire, made: Staged | None) -> None:
+    if made is not None:
+        with suppress(LastgoodError):
+            await wire.one("UNLINK", made.key)
 
 
 def _pieces(pairs: Sequence[Word]) -> Iterator[list[Word]]:
