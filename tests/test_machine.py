@@ -93,6 +93,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.place = tempfile.TemporaryDirectory()
         self.harness = harness_for(self.scheme, Path(self.place.name))
+        self.harness.reuse()
         self.harness.time.stop()
         self.clients = [
             BlockingClient.on(self.harness.backend(), heartbeat_seconds=600) for _ in range(2)

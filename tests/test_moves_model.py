@@ -58,6 +58,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.place = tempfile.TemporaryDirectory()
         self.harness = harness_for(self.scheme, Path(self.place.name))
+        self.harness.reuse()
         self.clients = [BlockingClient.on(self.harness.backend()) for _ in range(2)]
         self.nodes: list[Node] = []
         self.lanes: dict[str, Lane] = {}

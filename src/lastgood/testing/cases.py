@@ -25,13 +25,18 @@ class Case:
     body: Body
     scenarios: tuple[str, ...] = ()
     slow: bool = False
+    first: bool = False
+    """Whether it is about the first call that ever was: it needs a harness that reuses nothing."""
 
 
 CASES: dict[str, Case] = {}
 
 
 def case(
-    *scenarios: str, slow: bool = False, each: Mapping[str, Any] | None = None
+    *scenarios: str,
+    slow: bool = False,
+    first: bool = False,
+    each: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
     """Make a body a case; with `each`, one case per row, which the body gets as its argument."""
 
@@ -41,7 +46,7 @@ def case(
         rows = [(name, body)] if each is None else _rows(name, body, each)
         for row_name, row_body in rows:
             assert row_name not in CASES, row_name
-            CASES[row_name] = Case(row_name, row_body, scenarios, slow)
+            CASES[row_name] = Case(row_name, row_body, scenarios, slow, first)
         return body
 
     return register

@@ -87,6 +87,9 @@ class BackendHarness:
         """The one backend that all handles share."""
         return registry.make(self.scheme)
 
+    def reuse(self) -> None:
+        """Begin with an empty store that another case left, if to make one anew takes longer."""
+
     def close(self) -> None:
         """Leave nothing behind that is not in the directory."""
 

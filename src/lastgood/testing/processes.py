@@ -24,6 +24,7 @@ import pytest
 from lastgood import LastgoodError, StaleWriterError
 from lastgood.client import BlockingClient, Client
 from lastgood.commits import NOTHING, Found, Repeatable, Scope, Taken, Writes
+from lastgood.registry import BACKENDS
 from lastgood.testing.cases import case
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, core_of, driven, headers
@@ -35,13 +36,14 @@ T = TypeVar("T")
 def fresh_processes() -> Any:
     """How to make processes that share nothing with this one but the functions of this module.
 
-    They fork from a process that has imported it and done nothing else, where there is such a
-    thing: to import it takes longer than most of them live.
+    They fork from a process that has imported it, and what backends there are, and done nothing
+    else, where there is such a thing: to import it takes longer than most of them live.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    backends = sorted(entry.module for entry in BACKENDS.values())
+    context.set_forkserver_preload([__name__, *backends])
     return context
 
 
@@ -173,7 +175,7 @@ def open_at_once(url: str, worker: int, gate: Any) -> str:
     return "fine"
 
 
-@case("S28", slow=True)
+@case("S28", slow=True, first=True)
 async def eight_processes_open_an_empty_store(store: Store) -> None:
     """All succeed at once, whether their first call reads or writes."""
     url = store.harness.address
@@ -188,7 +190,7 @@ async def eight_processes_open_an_empty_store(store: Store) -> None:
     assert len(await headers(store.client(), "s")) == 8
 
 
-@case("S28")
+@case("S28", first=True)
 async def many_calls_on_a_fresh_store(store: Store) -> None:
     """Twenty first calls of one client at once, half of them reads."""
     client = store.client()

@@ -39,11 +39,14 @@ class RedisHarness(BackendHarness):
         """Where the server is."""
         return self._url or address(self.server or "valkey")
 
+    @property
+    def address(self) -> str:  # type: ignore[override]
+        mark = "&" if "?" in self.url else "?"
+        return f"{self.url}{mark}prefix={self.prefix}"
+
     def backend(self) -> Backend:
         from lastgood.backends.redis import RedisBackend
 
-        mark = "&" if "?" in self.url else "?"
-        self.address = f"{self.url}{mark}prefix={self.prefix}"
         return RedisBackend(
             self.url, prefix=self.prefix, pool_size=self.pool_size, shift=self._shift
         )
