@@ -10,7 +10,9 @@ this machine does not have is a skip for a person, and a failure where CI is set
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -62,8 +64,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         write_needs(directory(config), config.workerinput["workerid"], needed)
     elif not config.option.collectonly:
         config.stash[FLEET].provide(needed)
+    read_version_once()
     gc.collect()
     gc.freeze()  # thousands of collected tests, which every full collection would look through
+
+
+def read_version_once() -> None:
+    """Redis' client reads the version of its package from the disk for every connection."""
+    if "redis" in sys.modules:
+        from redis import utils
+
+        utils.get_lib_version = cache(utils.get_lib_version)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -34,7 +34,10 @@ ON_BACKENDS = [
 def test_on_every_backend(
     scheme: str, colour: Colour, case: CheckpointerCase, tmp_path: Path
 ) -> None:
-    run_on_backend(case, harness_for(scheme, tmp_path), colour)
+    harness = harness_for(scheme, tmp_path)
+    if colour == "blocking":
+        harness.reuse()
+    run_on_backend(case, harness, colour)
 
 
 @pytest.mark.parametrize(("colour", "case"), checkpointer_params())

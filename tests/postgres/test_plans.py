@@ -104,8 +104,9 @@ def sent(
             cases = [c for c in contract_cases() if c.name.startswith(f"{topic}.")]
             quick = [case for case in cases if not case.slow or case.name == LONG]
             for case in sorted(quick, key=lambda case: case.name != LONG)[:FEW]:
-                directory = tmp_path_factory.mktemp("plans")
-                run_case(case, PostgresHarness(directory, postgres_url), "blocking")
+                harness = PostgresHarness(tmp_path_factory.mktemp("plans"), postgres_url)
+                harness.reuse()
+                run_case(case, harness, "blocking")
     return found, asked
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -60,11 +62,8 @@ class RedisHarness(BackendHarness):
         """A plain client of the server."""
         import redis
 
-        client = redis.Redis.from_url(self.url, protocol=2)
-        try:
+        with redis.Redis.from_url(self.url, protocol=2) as client:
             yield client
-        finally:
-            client.close()
 
     def keys(self, client: Any) -> list[bytes]:
         """Every key of the case."""
@@ -73,8 +72,8 @@ class RedisHarness(BackendHarness):
     def close(self) -> None:
         """Leave nothing on the server."""
         with self.raw() as client:
-            for key in self.keys(client):
-                client.unlink(key)
+            if keys := self.keys(client):
+                client.unlink(*keys)
 
     def stored_bytes(self) -> int:
         """The bytes of all fields and values."""
@@ -154,13 +153,17 @@ class ClusterHarness(RedisHarness):
 
     @contextmanager
     def raw(self) -> Iterator[Any]:
-        import redis
+        """One client for all cases: a Cluster is asked for all its commands when it is made."""
+        yield _cluster_client(self.url)
 
-        client = redis.RedisCluster.from_url(self.url, protocol=2)
-        try:
-            yield client
-        finally:
-            client.close()
+
+@cache
+def _cluster_client(url: str) -> Any:
+    import redis
+
+    client = redis.RedisCluster.from_url(url, protocol=2)
+    atexit.register(client.close)
+    return client
 
 
 def _size(client: Any, key: bytes) -> int:
