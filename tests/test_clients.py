@@ -295,6 +295,7 @@ def ours() -> set[threading.Thread]:
 def started() -> Callable[[], set[threading.Thread]]:
     """The threads of ours that this test began."""
     gc.collect()
+    gc.freeze()  # the test collects until its threads are gone: only what it makes itself
     before = ours()
     return lambda: ours() - before
 

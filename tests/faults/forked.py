@@ -4,6 +4,7 @@ Only drivers use it: small scripts that the tests start as processes of their ow
 thread, so forking is safe there, and cheap enough for hundreds of kills.
 """
 
+import gc
 import json
 import os
 import signal
@@ -66,4 +67,5 @@ def fork(work: Callable[[Tell], Any]) -> Child:
 
 def drive(work: Callable[..., dict[str, Any]]) -> None:
     """The main program of a driver: options as JSON in, a report as JSON out."""
+    gc.freeze()  # what was imported stays in the pages that all children share
     print(json.dumps(work(**json.loads(sys.argv[1]))))
