@@ -46,6 +46,16 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[DIRECTORY] = str(node.config.stash[FLEET].directory)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Nothing of what is collected is garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that ask for an address, before tests are selected by their marks."""
