@@ -29,13 +29,16 @@ class CachedHarness(PostgresHarness):
     def cached(self) -> list[bytes]:
         """What is in the cache."""
         with self._valkey() as valkey:
-            return list(valkey.scan_iter(match=f"{self.prefix}:*", count=1000))
+            return self._keys(valkey)
 
     def lose_cache(self) -> None:
         """As if the server had been restarted."""
         with self._valkey() as valkey:
-            for key in self.cached():
-                valkey.delete(key)
+            if keys := self._keys(valkey):
+                valkey.delete(*keys)
+
+    def _keys(self, valkey: Any) -> list[bytes]:
+        return list(valkey.scan_iter(match=f"{self.prefix}:*", count=1000))
 
     def _valkey(self) -> Any:
         import redis
