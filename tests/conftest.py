@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
+from uuid import uuid4
 
 import pytest
 
@@ -144,6 +145,17 @@ def lacking(missing: ServerMissing) -> NoReturn:
 def postgres_url() -> str:
     """A PostgreSQL; take a schema of your own."""
     return address("postgres")
+
+
+@pytest.fixture
+def schema(postgres_url: str) -> Iterator[str]:
+    """The name of a schema that is gone after the test."""
+    import psycopg
+
+    name = f"t_{uuid4().hex[:16]}"
+    yield name
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
 @pytest.fixture(scope="session")

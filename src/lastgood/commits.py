@@ -60,6 +60,14 @@ class Scope(NamedTuple):
     """Whether those that are about to be written are hardly ever there: a store that is a round
     trip away need not look, if it finds out when it writes."""
 
+    @property
+    def is_line(self) -> bool:
+        """Whether nothing is wanted but thread, lane, branch and head."""
+        return not any(self[_BEHIND_LINE:])
+
+
+_BEHIND_LINE = Scope._fields.index("branch") + 1
+
 
 class Found(NamedTuple):
     """What stands in the store at the moment of the commit.

@@ -1,8 +1,5 @@
 """A failover that lost commits: a writer that remembers them must not build on what is gone."""
 
-from collections.abc import Iterator
-from uuid import uuid4
-
 import psycopg
 import pytest
 
@@ -11,14 +8,6 @@ from lastgood import BlockingClient
 TABLES = ("thread", "lane", "branch", "run", "checkpoint", "stream", "part")
 
 pytestmark = pytest.mark.fault
-
-
-@pytest.fixture
-def schema(postgres_url: str) -> Iterator[str]:
-    name = f"t_{uuid4().hex[:12]}"
-    yield name
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
 def keep(url: str, schema: str) -> None:

@@ -3,10 +3,8 @@
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -18,14 +16,6 @@ from lastgood import BackendConnectionError, BlockingClient, Client, StorageErro
 pytestmark = pytest.mark.server("postgres")
 
 LARGE = {"messages": [{"n": n, "text": f"{n} " * 200} for n in range(60)]}
-
-
-@pytest.fixture
-def schema(postgres_url: str) -> Iterator[str]:
-    name = f"given_{uuid4().hex[:12]}"
-    yield name
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
 def work(client: BlockingClient) -> None:

@@ -2,9 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -16,14 +14,6 @@ from lastgood import BlockingClient, Client
 pytestmark = pytest.mark.server("postgres")
 
 OFTEN: dict[str, Any] = {"heartbeat_seconds": 0.05, "stale_after_seconds": 0.5}
-
-
-@pytest.fixture
-def schema(postgres_url: str) -> Iterator[str]:
-    name = f"given_{uuid4().hex[:12]}"
-    yield name
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
 def status(url: str, schema: str) -> str:

@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -16,15 +14,6 @@ from lastgood.backends.postgres_cursors import numbered
 from lastgood.backends.postgres_exchange import Parcel
 from lastgood.driver import run_blocking
 from lastgood.item_rules import ChangeItems, ItemDraft
-
-
-@pytest.fixture
-def schema(postgres_url: str) -> Iterator[str]:
-    name = f"t_{uuid4().hex[:16]}"
-    yield name
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
-
 
 SAVES = 8
 """More than the driver's threshold."""

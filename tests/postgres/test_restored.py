@@ -1,21 +1,10 @@
 """A store that was put back from a backup under clients that are at work."""
 
-from collections.abc import Iterator
-from uuid import uuid4
-
 import psycopg
 import pytest
 
 from lastgood import BlockingClient
 from lastgood.backends import remote_attempts
-
-
-@pytest.fixture
-def schema(postgres_url: str) -> Iterator[str]:
-    name = f"t_{uuid4().hex[:12]}"
-    yield name
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
 
 def put_back(url: str, schema: str) -> None:

@@ -8,6 +8,7 @@ run in parallel over the pool. See `remote` for how commits meet other writers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lastgood.backend import (
@@ -37,15 +38,17 @@ from lastgood.backends.postgres_rights import Lack, lacking
 from lastgood.backends.postgres_setup import Standing
 from lastgood.backends.postgres_statement import CLOCK
 from lastgood.backends.postgres_wire import Sql, send, session
-from lastgood.backends.queries import Answers, Query
+from lastgood.backends.queries import Answers, AskVersion, Query, ThreadName
 from lastgood.backends.remote import Outcome, RemoteBackend, check_wanted
 from lastgood.backends.remote_attempts import Tries
 from lastgood.backends.remote_changes import Change, Kind
+from lastgood.backends.remote_recall import RecalledTables
 from lastgood.backends.remote_rows import to_bytes
+from lastgood.commits import Found, Scope
 from lastgood.errors import StorageError, TransientStorageError
 from lastgood.manifest import Spot, check_parts
 from lastgood.reports import Problem
-from lastgood.rows import LIVE
+from lastgood.rows import LIVE, seal_of
 
 POOL = 20
 MOMENTS = 64
@@ -123,6 +126,27 @@ class PostgresBackend(RemoteBackend):
         """The rights that our role would need to use what is there."""
         async with session(self._pools) as run:
             return await lacking(run, self.schema)
+
+    # looking again
+
+    async def look(self, scope: Scope) -> Found:
+        return await self._unmoved(scope) or await super().look(scope)
+
+    async def _unmoved(self, scope: Scope) -> Found | None:
+        """What is remembered, if the server says that nobody has committed since."""
+        recalled = self._memory.quiet(scope) if self.alone and scope.is_line else None
+        if recalled is None:
+            return None
+        place = ThreadName(scope.tenant, scope.thread)
+        query = AskVersion(place)
+        answers = await Tries().of(partial(self._asked, [query]))
+        thread, head = recalled.line.thread, recalled.line.head
+        assert thread is not None and head is not None, "a line with a head"  # noqa: PT018
+        if answers.found[query] != (recalled.version, seal_of(thread)):
+            self._memory.moved(place)
+            return None
+        tables = RecalledTables(scope, answers.clock, recalled)
+        return None if head.expired(tables.now_in(thread)) else tables.look(scope)
 
     # what a store on a server provides
 

@@ -35,6 +35,7 @@ from lastgood.backends.queries import (
     AskTag,
     AskTags,
     AskThreads,
+    AskVersion,
     IdRows,
     LineRows,
     Query,
@@ -150,6 +151,9 @@ class Questions:
         """Rows of one table by keys within the thread."""
         if isinstance(query, AskCheckpoints):
             return self._by_ids(query.place, query.ids)
+        if isinstance(query, AskVersion):
+            text = self._key.strip("()").replace("thread", "version, seal", 1)
+            return Statement(text, _place(query.place), lambda rows: rows[0] if rows else None)
         cls, where, values, one = _keyed(query)
         table = f"{self._at}.{TABLES[cls]}"
         text = f"SELECT {every('r', cls)} FROM {table} r WHERE r.thread = {self._key}{where}"

@@ -50,6 +50,16 @@ class LineRows(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class AskVersion:
+    """The version of a thread and the seal of its row, of which one changes with every commit.
+
+    None where there is no such thread.
+    """
+
+    place: ThreadName
+
+
+@dataclass(frozen=True, slots=True)
 class AskLanes:
     """Every lane of a thread; with `few`, None where it has more than `tables.COUNTED`."""
 
@@ -224,6 +234,7 @@ class PageRows(NamedTuple):
 
 Query = (
     AskLine
+    | AskVersion
     | AskLanes
     | AskNumbered
     | AskHeads

@@ -59,6 +59,8 @@ class Memory:
 
     def __init__(self) -> None:
         self._threads: dict[ThreadName, Remembered] = {}
+        self._restless: set[ThreadName] = set()
+        """Those that others have changed, until one is found as it was."""
 
     def get(self, place: ThreadName) -> Remembered | None:
         """A thread, if it is known."""
@@ -68,6 +70,20 @@ class Memory:
         """Whether the thread is known, and an agent in it is about to begin."""
         known = self._threads.get(ThreadName(scope.tenant, scope.thread))
         return known is not None and scope.agent is not None and scope.agent not in known.lanes
+
+    def quiet(self, scope: Scope) -> Recalled | None:
+        """What a look at a line with a head would find, where nobody else seems to write."""
+        place = ThreadName(scope.tenant, scope.thread)
+        known = None if place in self._restless else self._threads.get(place)
+        recalled = known.recalled(scope) if known else None
+        return recalled if recalled and recalled.line.head else None
+
+    def moved(self, place: ThreadName) -> None:
+        """Somebody else has changed a thread, and may do so again."""
+        self.forget(place)
+        if len(self._restless) >= LIMIT:
+            self._restless.clear()
+        self._restless.add(place)
 
     def forget(self, place: ThreadName) -> None:
         """The store has to be asked again."""
@@ -80,6 +96,8 @@ class Memory:
             return
         if known is None or not _same(known, version, found):
             known = Remembered(version, found.thread, {}, {}, {})
+        else:
+            self._restless.discard(place)
         lane, branch, head = found.lane, found.branch, found.head
         lanes = {**known.lanes, lane.agent: lane} if lane else known.lanes
         heads = known.heads

@@ -44,7 +44,6 @@ from lastgood.backends.sqlite_connection import (
     tolerant,
     translated,
 )
-from lastgood.backends.sqlite_lines import asks_for_a_line
 from lastgood.backends.sqlite_log import LogAhead
 from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_tables import SqliteTables
@@ -105,7 +104,7 @@ class SqliteBackend(Backend, forking.Forkable):
         return ticket.outcome()
 
     async def look(self, scope: Scope) -> Found:
-        if asks_for_a_line(scope):
+        if scope.is_line:
             return self._with_reader(lambda reader: self._line(reader, scope))
         return self._read(lambda rows: rows.look(scope))
 

@@ -17,7 +17,6 @@ from lastgood.commits import Found, Scope
 
 LIMIT = 512
 """Lines, and checkpoints; with more of either, all of that kind are forgotten."""
-_BRANCH = Scope._fields.index("branch")
 
 
 class Lines:
@@ -70,8 +69,3 @@ class Lines:
         if len(self._located) >= LIMIT:
             self._located.clear()
         self._located[tenant, row.id] = found
-
-
-def asks_for_a_line(scope: Scope) -> bool:
-    """Whether nothing is wanted but thread, lane, branch and head."""
-    return not any(scope[_BRANCH + 1 :])
