@@ -12,7 +12,7 @@ from itertools import accumulate
 from lastgood import pages
 from lastgood.codec import Shape
 from lastgood.pages import Chunk, Cut, Keep, Match, New
-from lastgood.tree import Extent, Node, Place, Sequence, cut_places, pages_in
+from lastgood.tree import Extent, Node, Place, Sequence, cut_places, made, pages_in
 
 
 def laid(
@@ -67,17 +67,19 @@ def grown(
         running.update(tail)
         chunks = pages.grown(chunks, tail, cut)
         places = (*places, pages_in((Chunk(tail, cut),)))
-    return Sequence(
-        shape.family,
-        shape.kind,
-        shape.extra,
-        count,
-        chunks,
-        places,
-        running,
-        known.home,
-        nested,
-        binary,
+    return made(
+        Sequence,
+        family=shape.family,
+        kind=shape.kind,
+        extra=shape.extra,
+        count=count,
+        chunks=chunks,
+        places=places,
+        running=running,
+        home=known.home,
+        nested=nested,
+        binary=binary,
+        own_size=known.own_size + len(tail),  # which would otherwise be summed up from all chunks
     )
 
 

@@ -258,10 +258,8 @@ class Addition(NamedTuple):
 
 def addition(encoder: Encoder, steps: Path, items: Items[object]) -> Addition:
     """Encode what is to be appended to the list at a path."""
-    encoded = encoder.pack_each(items, steps)
-    kept = items if len(encoded) == len(items) else [i for i in items if _keeps(encoder, i)]
-    seen = encoder.inspect(range(len(encoded)), kept, encoded, items=False)
-    return Addition(steps, tuple(encoded), seen.binary or not seen.exact)
+    encoded, binary = encoder.pack_telling(items, steps)
+    return Addition(steps, tuple(encoded), binary)
 
 
 def appended(codec: Codec, encoder: Encoder, known: Sequence, added: Addition) -> Sequence:

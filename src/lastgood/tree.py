@@ -133,14 +133,13 @@ class Sequence:
 
     @Lazy
     def size(self) -> int:
-        return sum([node.size for node in self.nested], self.own_size)
+        own = self.own_size
+        return sum([node.size for node in self.nested], own) if self.nested else own
 
     @Lazy
     def fresh(self) -> bool:
         """Whether any of its pages, or of the nodes in it, is not stored yet."""
-        return any(isinstance(place, Fresh) for place in self.places) or any(
-            node.fresh for node in self.nested
-        )
+        return Fresh in map(type, self.places) or any(node.fresh for node in self.nested)
 
 
 Node = Leaf | Fields | Sequence

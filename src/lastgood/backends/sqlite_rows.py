@@ -35,6 +35,7 @@ LOW = (1 << 32) - 1
 
 _USUAL = (b"", 0, "", b"", b"", b"", b"", None, None, None, 0)
 """What the rest is where nothing was said: of its end, that much is left out."""
+_SAID = _USUAL[4:]
 _DAMAGED = (b"", *[None] * (len(_USUAL) - 1))
 _DIGEST_AT = -LINK - SEAL
 _ROOT_AT = _DIGEST_AT - 32
@@ -42,19 +43,11 @@ _ROOT_AT = _DIGEST_AT - 32
 
 def folded(row: CheckpointRow, seal: bytes) -> tuple[object, ...]:
     """The values to store."""
-    rest = [
-        row.parent_digest + row.root + row.digest + seal,
-        row.step,
-        row.framework,
-        row.slots,
-        row.metadata,
-        row.context,
-        row.losses,
-        row.ttl,
-        row.target,
-        row.schema,
-        row.parent_gone,
-    ]
+    hashes = row.parent_digest + row.root + row.digest + seal
+    rest = [hashes, row.step, row.framework, row.slots]
+    said = (row.metadata, row.context, row.losses, row.ttl, row.target, row.schema, row.parent_gone)
+    if said != _SAID:
+        rest += said
     while rest[-1] == _USUAL[len(rest) - 1]:
         rest.pop()
     return (
