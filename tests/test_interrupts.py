@@ -272,24 +272,24 @@ def test_ctrl_c_right_after_a_statement(statement: str, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_waiting_for_another_process(tmp_path: Path) -> None:
-    """The lock that came with the interrupt is given back."""
+    """It is heard at once, not when the other process is done."""
     client = opened("sqlite", tmp_path)
     save(client, "s", {"n": 0})
     other = sqlite3.connect(tmp_path / "x.db", isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     timers = [
         threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGUSR1)),
-        threading.Timer(0.3, lambda: other.execute("COMMIT")),
+        threading.Timer(10, lambda: other.execute("COMMIT")),
     ]
     with handling(signal.SIGUSR1, signal.default_int_handler):
         for timer in timers:
             timer.start()
         with pytest.raises(KeyboardInterrupt):
             save(client, "s", {"n": 1})
+    assert other.in_transaction
     for timer in timers:
+        timer.cancel()
         timer.join()
-    other.execute("PRAGMA busy_timeout = 1000")
-    other.execute("BEGIN IMMEDIATE")
     other.execute("COMMIT")
     other.close()
     check_nothing_is_held(client, tmp_path)

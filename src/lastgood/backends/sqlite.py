@@ -47,6 +47,7 @@ from lastgood.backends.sqlite_connection import (
 from lastgood.backends.sqlite_log import LogAhead
 from lastgood.backends.sqlite_recent import Recent
 from lastgood.backends.sqlite_tables import SqliteTables
+from lastgood.backends.sqlite_waiting import begin
 from lastgood.backends.sqlite_writes import SqliteWriter
 from lastgood.backends.verified import Verified
 from lastgood.commits import Found, Intent, Scope, Writes, decided
@@ -302,7 +303,7 @@ class SqliteBackend(Backend, forking.Forkable):
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            connection.execute("BEGIN IMMEDIATE")
+            begin(connection)
             self._connections.check_file()
             self._recent.begin(connection.execute("PRAGMA data_version").fetchone()[0])
             result = work(connection)

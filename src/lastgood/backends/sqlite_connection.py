@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from lastgood.backends.sqlite_lines import Lines
 from lastgood.backends.sqlite_log import of_the_disk
 from lastgood.backends.sqlite_schema import prepare
+from lastgood.backends.sqlite_waiting import PATIENCE
 from lastgood.errors import (
     BackendConnectionError,
     CheckpointIntegrityError,
@@ -32,8 +33,6 @@ from lastgood.errors import (
     TransientStorageError,
 )
 
-PATIENCE = 30.0
-"""Seconds that an operation waits for another process's lock."""
 WAL_LIMIT = 16 << 20
 MOMENT = 0.001
 RESCUE_MS = 1000
@@ -167,6 +166,7 @@ class Connections:
         is_new = self._writer is None
         if is_new:
             self._writer = self._open()
+            self._writer.execute("PRAGMA busy_timeout = 0")  # see `sqlite_waiting`
             self._file = self._identity()
         return self._writer, is_new
 
