@@ -12,8 +12,9 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -511,3 +512,29 @@ def test_a_decoder_that_raises_takes_no_other_thread_off_the_list() -> None:
         "bad": "the result cannot be read here: RuntimeError: no such ticket",
     }
     assert client.threads(metadata={"by": 1}).items == []
+
+
+# times
+
+
+@pytest.fixture(params=["Asia/Tokyo", "America/Los_Angeles"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+def test_a_time_without_a_zone_is_local() -> None:
+    client, target = BlockingClient.memory(), BlockingClient.memory()
+    save(client, 1)
+    now, hour = datetime.now(), timedelta(hours=1)  # noqa: DTZ005
+    assert len(client.log("s", since=now - hour)) == len(client.threads(since=now - hour)) == 1
+    assert len(client.log("s", since=now + hour)) == len(client.threads(since=now + hour)) == 0
+    assert len(client.log("s", until=now + hour)) == 1
+    assert len(client.log("s", until=now - hour)) == 0
+    assert client.copy_to(target, since=now + hour).threads == 0
+    assert client.copy_to(target, since=now - hour).threads == 1
+    assert len(client.log("s", since=datetime.min, until=datetime.max)) == 1  # noqa: DTZ901

@@ -214,10 +214,17 @@ def name(value: str | None, what: str) -> str | None:
 
 
 def instant(value: datetime | None, what: str) -> int | None:
-    """A time to filter by, in microseconds."""
+    """A time to filter by, in microseconds; one without a zone is local, as `datetime.now()` is."""
     if value is not None and not isinstance(value, datetime):
         raise TypeError(f"{what} must be a datetime, not {type(value).__name__}")
-    return None if value is None else micros(value)
+    return None if value is None else micros(_local(value))
+
+
+def _local(when: datetime) -> datetime:
+    try:
+        return when if when.tzinfo else when.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return when  # at an end of the calendar, such as `datetime.min`: no hours matter there
 
 
 def whole_seconds(value: float | timedelta) -> int:

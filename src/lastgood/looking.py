@@ -55,8 +55,8 @@ class Looking:
     ) -> Page[Header]:
         """Headers of a thread's checkpoints, newest first; never loads a state.
 
-        `metadata` keeps those whose metadata has all the given items. Pass `after=page.next` for
-        the next page.
+        `metadata` keeps those whose metadata has all the given items. A time without a zone is
+        local. Pass `after=page.next` for the next page.
         """
         wanted = Listing(
             thread=check_name(session_id, "session_id"),

@@ -55,7 +55,7 @@ def _target(options: Namespace) -> BlockingClient:
 
 def _moment(text: str | None) -> datetime | None:
     try:
-        return None if text is None else datetime.fromisoformat(text).astimezone()
+        return None if text is None else datetime.fromisoformat(text)  # without a zone: local
     except ValueError as error:
         raise ValueError(
             f"--since {text!r} is no time. Write 2026-01-31 or 2026-01-31T12:00."
