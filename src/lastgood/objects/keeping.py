@@ -14,6 +14,7 @@ from typing import Any, Literal
 from lastgood.checkpoints import Checkpoint, pack_mapping
 from lastgood.client import BlockingClient
 from lastgood.errors import (
+    CheckpointIntegrityError,
     CheckpointNotFoundError,
     IncompatibleCheckpointError,
     SerializationError,
@@ -120,6 +121,15 @@ class Keeper:
             after = page.next
             if after is None:
                 return sorted(found)
+
+    def has(self, key: str) -> bool:
+        """Whether objects were saved under a key; of a damaged thread nobody can say no."""
+        try:
+            return bool(self.client.branches(key, agent_id=LANE))
+        except CheckpointNotFoundError:
+            return False
+        except CheckpointIntegrityError:
+            return True
 
     @cached_property
     def _key(self) -> Key:

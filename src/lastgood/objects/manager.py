@@ -153,8 +153,11 @@ class CheckpointManager:
         return Rollback(self._keeper, check_name(key, "key"), tuple(map(_checked, agents)))
 
     def delete(self, key: str) -> bool:
-        """Remove a key with its whole history, all of its thread; False if it is not there."""
-        return self.client.delete(check_name(key, "key"))
+        """Remove a key with its whole history, all of its thread; False if it is not there.
+
+        A thread in which no object was ever saved is no key, and stays.
+        """
+        return self._keeper.has(check_name(key, "key")) and self.client.delete(key)
 
 
 def _opened(backend: object, path: str | os.PathLike[str] | None) -> BlockingClient:

@@ -102,6 +102,19 @@ async def keys_are_any_names(store: Store) -> None:
 
 
 @case()
+async def a_thread_of_runs_is_no_key(store: Store) -> None:
+    """Who deletes a key that is not there takes nothing away from the agent of that name."""
+    client = store.client()
+    manager = manager_on(client)
+    await client.save("clerk", session_id="s", execution_state={"n": 1})
+    assert manager.delete("s") is False
+    assert len(await client.log("s")) == 1
+    manager.client.expire(manager.save("s", Agent()))
+    assert manager.delete("s") is True
+    assert len(await client.log("s")) == 0
+
+
+@case()
 async def a_load_leaves_exactly_the_saved_fields(store: Store) -> None:
     """Attributes added since go, removed ones come back, private ones are nobody's business."""
     manager, agent = manager_on(store.client()), Agent()
