@@ -402,6 +402,10 @@ class Machine(RuleBasedStateMachine):
         """Refused to who was overtaken: by somebody who entered, on a head that has moved."""
         thread, id = self.threads.get(run.thread), run.handle.run_id
         there = thread is not None and thread.life == run.life
+        if not there and (thread is None or run.base or run.agent not in thread.entries):
+            with pytest.raises(ThreadDeletedError):
+                run.handle.finish({"done": True})
+            return
         newest, attempt = thread.entries[run.agent] if thread and there else ("", 0)
         if thread and newest == id and id not in thread.done:
             head = self.head(thread, run.agent, run.asked)[2]

@@ -15,7 +15,7 @@ from lastgood.ids import new_id
 from lastgood.model import MAIN
 from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow
 from lastgood.rules import Save, moved_on
-from lastgood.thread_rules import opened
+from lastgood.thread_rules import check_holder, deleted, opened
 
 Expect = Literal["new", "existing"]
 ERROR_LIMIT = 500
@@ -131,7 +131,7 @@ class Leave(Repeatable):
     """Record how a run was left, unless it is done or somebody else is alive in it.
 
     Only who has the head may say that it is done. A thread that was deleted meanwhile has nothing
-    to record.
+    to record; who finishes it is told, for the result would be lost.
     """
 
     tenant: str
@@ -153,6 +153,8 @@ class Leave(Repeatable):
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         run = found.run
+        if self.status == "done":
+            self._check_thread(found)
         if run is None or run.id != self.run or run.status == "done":
             return Writes()
         if self.status == "done":
@@ -170,6 +172,12 @@ class Leave(Repeatable):
                 result=self.result,
             )
         )
+
+    def _check_thread(self, found: Found) -> None:
+        """The thread is there, and no later one of its name: that would not have this run."""
+        if found.run is None:
+            raise deleted(self.thread)
+        check_holder(self.base.thread if self.base else None, found, self.thread)
 
     def _check_head(self, found: Found, run: RunRow) -> None:
         """If somebody has entered since and has saved, the run is theirs."""

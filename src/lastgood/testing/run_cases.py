@@ -339,6 +339,23 @@ async def a_deleted_thread_under_a_run(store: Store) -> None:
 
 
 @case()
+async def a_deleted_thread_is_not_finished(store: Store) -> None:
+    """Its result would be kept nowhere: ThreadDeletedError, also when the id lives again."""
+    one, two = store.client(), store.client()
+    for initial in (None, {"n": 0}):
+        async with one.run("s", initial=initial) as run:
+            await two.delete("s")
+            with pytest.raises(ThreadDeletedError):
+                await run.finish({"answer": 42})
+    async with one.run("s", initial={"n": 0}) as run:
+        await two.delete("s")
+        await save(two, "s", {"new": True})
+        with pytest.raises(ThreadDeletedError):
+            await run.finish({"answer": 42})
+    assert await status(two, "s") == "idle"
+
+
+@case()
 async def a_deleted_thread_under_an_empty_run(store: Store) -> None:
     """A run that has no checkpoint yet holds the thread all the same."""
     one, two = store.client(), store.client()
