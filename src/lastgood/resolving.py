@@ -211,6 +211,14 @@ async def _hint(core: Core, ref: str, thread: str | None, threads: int) -> str:
     return f"For the thread {whole!r} write '{refs.quote(whole)}@'."
 
 
+def _newest(outline: Outline) -> str:
+    """The newest one that can be read: what was saved last may be gone."""
+    seqs = [row.seq for _, row in outline.branches if row is not None]
+    if not seqs:
+        return "All checkpoints of the thread were removed or are over their time."
+    return f"The newest checkpoint of the thread is @{max(seqs)}."
+
+
 def _neighbours(address: Address, outline: Outline) -> str:
     """What there is to choose from in place of what is not there."""
     agents = [lane.agent for lane in outline.lanes]
@@ -225,6 +233,6 @@ def _neighbours(address: Address, outline: Outline) -> str:
     elif not outline.row.seq:
         return "The thread has no checkpoint yet."
     else:
-        return f"The newest checkpoint of the thread is @{outline.row.seq}."
+        return _newest(outline)
     shown = ", ".join(sorted(names)[:10]) or "none"
     return f"What the thread has of that kind: {shown}."

@@ -324,3 +324,20 @@ async def what_expired_is_not_counted(store: Store) -> None:
     info = await thread_info(client, "s")
     assert info is not None
     assert (info.checkpoints, info.last_step) == (1, "kept")
+
+
+@case()
+async def the_newest_that_errors_name_can_be_read(store: Store) -> None:
+    """What was saved last and is gone is not what to try instead."""
+    client = store.client()
+    first, second = [await save(client, "s", {"n": number}) for number in range(2)]
+    await save(client, "s", {"n": 2}, ttl_seconds=60)
+    store.harness.time.shift = 61.0
+    for newest, removed in (("@2", second), ("@1", first)):
+        with pytest.raises(CheckpointNotFoundError) as caught:
+            await client.resolve("s@~9")
+        assert caught.value.hint == f"The newest checkpoint of the thread is {newest}."
+        await client.expire(removed)
+    with pytest.raises(CheckpointNotFoundError) as caught:
+        await client.resolve("s@")
+    assert caught.value.hint == "All checkpoints of the thread were removed or are over their time."
