@@ -134,6 +134,16 @@ async def _tagged(core: Core, address: Address) -> Located | None:
     return found if address.agent in (None, found.agent) else None
 
 
+class SeveralAgentsError(ValueError):
+    """A thread has several agents, and none of them was named."""
+
+    def __init__(self, thread: str, agents: Sequence[str]) -> None:
+        self.agents = agents
+        self.ref = f"{refs.quote(thread)}/{refs.quote(agents[0])}@"
+        self.found = f"thread {thread!r} has {len(agents)} agents: {', '.join(agents[:10])}."
+        super().__init__(f"{self.found} Name one: agent_id=..., or '{self.ref}'.")
+
+
 async def outlined(core: Core, thread: str, only: Inside | None = None) -> Outline:
     """A thread from inside; it must be there."""
     outline = await core.backend.outline(core.tenant, thread, only=only)
@@ -164,10 +174,7 @@ def _only(thread: str, outline: Outline, meant: str | None) -> str | None:
         return meant
     if above := [agent for agent in agents if _is_above(agent, agents)]:
         return above[0]
-    raise ValueError(
-        f"thread {thread!r} has {len(agents)} agents: {', '.join(agents[:10])}. "
-        f"Name one: agent_id=..., or '{refs.quote(thread)}/{refs.quote(agents[0])}@'."
-    )
+    raise SeveralAgentsError(thread, agents)
 
 
 def _is_above(agent: str, agents: Sequence[str]) -> bool:

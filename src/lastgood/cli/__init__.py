@@ -8,6 +8,7 @@ the environment.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ from lastgood.cli.tag import TAG
 from lastgood.cli.threads import THREADS
 from lastgood.cli.verify import VERIFY
 from lastgood.registry import MissingExtraError
+from lastgood.resolving import SeveralAgentsError
 
 COMMANDS: tuple[Command, ...] = (
     THREADS,
@@ -86,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = command.run(options)
         sys.stdout.flush()
+    except SeveralAgentsError as error:
+        _complain(command.name, _which_agent(error, options))
+        return USAGE
     except (LastgoodError, MissingExtraError, ValueError, KeyError) as error:
         _complain(command.name, error)
         return _exit_code(error)
@@ -165,6 +170,12 @@ def _complain(name: str, error: object) -> None:
         print(clean_lines(f"lastgood {name}: {text}"), file=sys.stderr, flush=True)
     except OSError:
         _drop(sys.stderr)
+
+
+def _which_agent(error: SeveralAgentsError, options: Namespace) -> str:
+    """The agent is an option of those commands that take a thread, and a part of a ref."""
+    word = f"--agent {shlex.quote(error.agents[0])}"
+    return f"{error.found} Name one: {word if hasattr(options, 'agent') else repr(error.ref)}."
 
 
 def _exit_code(error: Exception) -> int:
