@@ -386,6 +386,17 @@ def test_a_failing_decode_function_is_a_serialization_error():
         custom.unpack(custom.pack([Celsius(1)]))
 
 
+@pytest.mark.parametrize("read", ["unpack", "loads_text"])
+def test_a_failing_decode_function_is_told_by_its_name(read):
+    custom = Codec(Registry())
+    register = custom.registry.register
+    register(Celsius, "celsius", encode=lambda c: {}, decode=lambda v: v["degrees"])
+    write = {"unpack": custom.pack, "loads_text": custom.dumps_text}[read]
+    with pytest.raises(SerializationError, match=r"for celsius failed: KeyError\('deg") as caught:
+        getattr(custom, read)(write({"t": [Celsius(1)]}))
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
 def test_one_name_means_one_class():
     registry = Registry()
     registry.register(Point, "p")

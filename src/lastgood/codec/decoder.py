@@ -113,13 +113,22 @@ class Decoder:
 
     def _custom(self, body: Any) -> object:
         label, value = body
-        return self._registry.make_custom(label, value)
+        try:
+            return self._registry.make_custom(label, value)
+        except SerializationError:
+            raise
+        except _CAUSED_BY_BYTES as error:
+            raise SerializationError(
+                f"The decode function that is registered for {label} failed: {error!r}.",
+                hint="It gets what the encode function gave when the value was saved.",
+            ) from error
 
     def _read(self, data: bytes) -> Any:
         try:
             return unpackb(data, ext_hook=self._hook)
         except _CAUSED_BY_BYTES as error:
-            raise self._failure or damaged(str(error)) from None
+            failure = self._failure or damaged(str(error))
+            raise failure from failure.__cause__
 
     def _hook(self, code: int, payload: bytes) -> object:
         """Called by `unpackb` for each ext; it swallows errors, so the first is kept aside."""
