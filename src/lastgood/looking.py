@@ -177,7 +177,8 @@ class Looking:
         """The first checkpoint of the current line at which `predicate(checkpoint)` holds.
 
         Looks at few states (their number grows with the logarithm of the line's length). Assumes
-        that the predicate flips once; tries some more places, and says so when it did not.
+        that the predicate flips once; tries some more places, and says so when it did not. Raises
+        CheckpointNotFoundError for a thread that is not there, or has no such agent.
         """
         thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         arguments.function(predicate, "predicate")

@@ -160,6 +160,12 @@ async def only_agent(core: Core, thread: str) -> str:
     return found
 
 
+async def check_agent(core: Core, thread: str, agent: str) -> None:
+    """Raise CheckpointNotFoundError for a thread that is not there, or has no such agent."""
+    if (await core.backend.look(Scope(core.tenant, thread, agent))).lane is None:
+        raise await _not_found(core, str(Address(thread, agent, "head")))
+
+
 async def _agent_in(core: Core, thread: str, meant: str | None) -> str | None:
     """The agent that an address is about which names none."""
     outline = await core.backend.outline(core.tenant, thread, only="lanes")

@@ -20,7 +20,7 @@ from lastgood.driver import Driver
 from lastgood.manifest import Stored
 from lastgood.model import Bisection, Blame, Header
 from lastgood.paths import Steps
-from lastgood.resolving import STRIDE, locate, only_agent
+from lastgood.resolving import STRIDE, check_agent, locate, only_agent
 from lastgood.tracing import counterpart, from_front, page_of, unchanged, value_at
 
 Predicate = Callable[[Checkpoint], bool | Awaitable[bool]]
@@ -153,6 +153,8 @@ async def bisect(
     if agent is None:
         agent = await driver.run(only_agent(core, thread))
     tip = await driver.run(core.tip(thread, agent))
+    if tip is None:  # a name that was mistyped is no line without a bad step
+        await driver.run(check_agent(core, thread, agent))
     found = [] if tip is None else [each async for each in line(core, driver, tip.row.id)]
     search = _Search(core, driver, found[::-1], predicate)
     last = len(found) - 1

@@ -192,6 +192,19 @@ async def bisect_on_the_current_line_only(store: Store) -> None:
 
 
 @case()
+async def bisect_of_what_is_not_there(store: Store) -> None:
+    """A mistyped name is not told as a line without a bad step; a line that has ended is one."""
+    client = store.client()
+    saved = await save(client, "s", {"n": 1})
+    with pytest.raises(CheckpointNotFoundError, match="no agent 'b', but a"):
+        await client.bisect("s", lambda _: True, agent_id="b")
+    with pytest.raises(CheckpointNotFoundError, match="'nowhere/a@'"):
+        await client.bisect("nowhere", lambda _: True, agent_id="a")
+    await client.expire(saved)
+    assert (await client.bisect("s", lambda _: True, agent_id="a")).tested == 0
+
+
+@case()
 async def bisect_notices_more_than_one_flip(store: Store) -> None:
     """It says where else the answer changes, also when it does not hold at the head."""
     client = store.client()
