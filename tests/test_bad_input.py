@@ -18,6 +18,8 @@ import pytest
 from lastgood import (
     BackendConnectionError,
     BlockingClient,
+    Checkpoint,
+    CheckpointBuilder,
     CheckpointNotFoundError,
     Client,
     IncompatibleCheckpointError,
@@ -199,6 +201,26 @@ def test_a_path_that_is_no_text(call: Call, path: Any) -> None:
         with pytest.raises(TypeError, match=words):
             call(client, path)
         assert len(client.log("s")) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"agent_id": None}, "agent_id missing"),
+        ({"created_at": None, "execution_state": None}, "created_at, execution_state missing"),
+        ({"created_at": "today"}, "created_at is no time: 'today'"),
+        ({"expires_at": 1_700_000_000}, "expires_at is no time: 1700000000"),
+    ],
+)
+def test_a_dict_that_is_no_checkpoint(changes: dict[str, Any], said: str) -> None:
+    """None stands for a key that is left out."""
+    whole = CheckpointBuilder("a").build().as_dict()
+    values = {key: changes.get(key, value) for key, value in whole.items()}
+    for key in (key for key, value in changes.items() if value is None):
+        del values[key]
+    with pytest.raises(IncompatibleCheckpointError, match=said) as caught:
+        Checkpoint.from_dict(values)
+    assert "as_dict()" in caught.value.hint
 
 
 @pytest.mark.parametrize("predicate", [None, True, "x"])

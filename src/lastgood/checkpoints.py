@@ -8,7 +8,7 @@ the content root), no store. The one invariant: `checksum` follows from the fiel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -72,19 +72,40 @@ class Checkpoint(Header):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `as_dict`; raises IncompatibleCheckpointError for another schema."""
+        """The inverse of `as_dict`.
+
+        Raises IncompatibleCheckpointError for a dict of another schema, and for one in which a
+        field is missing or a time cannot be read.
+        """
         version = values.get("schema_version")
         if version != SCHEMA_VERSION:
             raise IncompatibleCheckpointError(
                 f"a checkpoint of schema {version!r} cannot be read; this version reads "
                 f"{SCHEMA_VERSION!r}."
             )
-        given = {f.name: values[f.name] for f in fields(cls) if f.name in values}
-        given["created_at"] = datetime.fromisoformat(values["created_at"])
-        if values.get("expires_at"):
-            given["expires_at"] = datetime.fromisoformat(values["expires_at"])
+        known = [f for f in fields(cls) if f.name != "codec"]
+        missing = [f.name for f in known if f.default is MISSING and f.name not in values]
+        if missing:
+            raise _incomplete(f"{', '.join(missing)} missing")
+        given = {f.name: values[f.name] for f in known if f.name in values}
+        given["created_at"] = _time(values, "created_at")
+        if values["expires_at"]:
+            given["expires_at"] = _time(values, "expires_at")
         given["losses"] = tuple(Loss(*loss) for loss in values.get("losses", ()))
         return cls(**given)
+
+
+def _time(values: Mapping[str, Any], name: str) -> datetime:
+    try:
+        return datetime.fromisoformat(values[name])
+    except (TypeError, ValueError):
+        raise _incomplete(f"{name} is no time: {values[name]!r:.60}") from None
+
+
+def _incomplete(why: str) -> IncompatibleCheckpointError:
+    return IncompatibleCheckpointError(
+        f"these are not the fields of a checkpoint: {why}.", hint="Pass all that as_dict() gave."
+    )
 
 
 def checksum_of(header: Header, root: bytes, codec: Codec = _PLAIN) -> bytes:
