@@ -122,6 +122,12 @@ class TestGraph:
     def test_a_parent_that_is_gone(self) -> None:
         assert drawing(("b", "gone"), ("x", None)) == ["○", "╵", "○"]
 
+    def test_what_stands_below_a_root_is_not_its_parent(self) -> None:
+        links = [("d", "c"), ("c", None), ("b", "a"), ("a", None), ("z", None)]
+        assert drawing(*links) == ["○", "○", "  ○", "  ○", "○"]
+        shown = drawing(("e", "a"), ("y", None), ("b", "a"), ("x", None), ("a", None))
+        assert shown == ["○", "│ ○", "│   ○", "│ ○ │", "├───╯", "○"]
+
     def test_a_parent_further_down(self) -> None:
         assert drawing(("b", "older"), ("x", None), complete=False) == ["○", "│ ○"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from lastgood import Header
 from lastgood.cli.printing import Cell
@@ -59,6 +60,9 @@ class Graph:
     """Ids that are drawn as heads."""
     waiting: list[str | None] = field(default_factory=list)
     """Which id each column waits for; None where it is free."""
+    ended: int = -1
+    """The column of the root right above, if there is one: what stands below it would be read as
+    what it follows."""
 
     def lines(self, headers: Sequence[Header], *, complete: bool) -> Iterator[Line]:
         """The drawing; unless it is complete, a parent that is not shown may be further down."""
@@ -69,6 +73,7 @@ class Graph:
             parent = header.parent_id
             goes_on = parent in shown or (parent is not None and not complete)
             self.waiting[column] = parent if goes_on else None
+            self.ended = column if parent is None else -1
             if parent is not None and not goes_on:
                 yield self._torn(column)
             while self.waiting and self.waiting[-1] is None:
@@ -86,9 +91,9 @@ class Graph:
         return found[0]
 
     def _free(self, id: str) -> int:
-        if None not in self.waiting:
-            self.waiting.append(None)
-        column = self.waiting.index(None)
+        taken = {i for i, waits in enumerate(self.waiting) if waits is not None} | {self.ended}
+        column = next(i for i in count() if i not in taken)
+        self.waiting += [None] * (column + 1 - len(self.waiting))
         self.waiting[column] = id
         return column
 
