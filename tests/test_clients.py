@@ -160,6 +160,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "max_state_bytes": [-1, 0, "x", 1.5, None],
     "cache_bytes": [-1, "x", 1.5, None],
     "types": [[3], ["Order"], 3, None, dict],
+    "strict_types": ["0", 1, None],
     "before_save": [3, "f"],
 }
 
@@ -171,6 +172,13 @@ BAD_VALUES: dict[str, list[Any]] = {
 def test_an_option_that_cannot_be_is_told_at_the_opening(option: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=option):
         BlockingClient.memory(**{option: value})
+
+
+@pytest.mark.parametrize("value", [3, None, b"store"])
+def test_a_directory_is_told_by_its_name(colour: Any, value: Any, place: Path) -> None:
+    with pytest.raises(TypeError, match="directory must be the path of a directory"):
+        colour.files(value)
+    assert list(place.iterdir()) == []
 
 
 def test_options_at_their_limits() -> None:

@@ -275,6 +275,18 @@ def file(value: object, what: str) -> None:
         )
 
 
+def directory(value: object, what: str) -> None:
+    """The path of a directory."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{what} must be the path of a directory, not a {type(value).__name__}")
+
+
+def flag(value: object, what: str) -> None:
+    """An option that is on or off; a text such as "0", from a setting, would be on."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be True or False, not {value!r:.60}")
+
+
 def function(value: object, what: str) -> None:
     """Something to call."""
     if not callable(value):

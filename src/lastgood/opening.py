@@ -36,6 +36,7 @@ OF_STORES = ("durability", "schema", "prefix", "pool_size", "cache", "cache_ttl"
 _CHECKS: dict[str, Callable[[Any, str], object]] = {
     "tenant": check_name,
     "user": arguments.name,
+    "strict_types": arguments.flag,
     "on_unserializable": lambda value, what: arguments.one_of(value, ("raise", "drop"), what),
     "max_state_bytes": arguments.limit,
     "before_save": arguments.hook,
@@ -116,6 +117,7 @@ class Opener:
 
         Every save writes the whole state, and costs what that takes.
         """
+        arguments.directory(directory, "directory")
         arguments.one_of(durability, ("strict", "relaxed"), "durability")
         made = registry.make("files", directory=directory, durability=durability)
         return cls.on(made, **options)
