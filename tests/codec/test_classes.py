@@ -397,6 +397,18 @@ def test_a_failing_decode_function_is_told_by_its_name(read):
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+def test_what_cannot_be_registered_is_told_at_once():
+    registry = Registry()
+    for given in (3, None, Point(1, 2)):
+        with pytest.raises(TypeError, match="what is registered is a class, not "):
+            registry.register(given)
+    with pytest.raises(TypeError, match="encode must be a function, not int"):
+        registry.register(Celsius, encode=3, decode=Celsius)
+    with pytest.raises(TypeError, match="decode must be a function, not str"):
+        registry.register(Celsius, encode=str, decode="Celsius")
+    assert registry.kind_of(Celsius) is None
+
+
 def test_one_name_means_one_class():
     registry = Registry()
     registry.register(Point, "p")

@@ -70,8 +70,13 @@ class Registry:
         A class may be registered again under another name: objects are written under the
         newest, and read under all of them.
         """
+        if not isinstance(cls, type):
+            raise TypeError(f"what is registered is a class, not {cls!r:.60}")
         if (encode is None) != (decode is None):
             raise ValueError("encode and decode belong together: give both or neither")
+        for what, function in (("encode", encode), ("decode", decode)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{what} must be a function, not {type(function).__name__}")
         if encode is None and not _is_data(cls):
             raise ValueError(
                 f"{cls.__qualname__} is not a data class: register it with encode= and decode="
