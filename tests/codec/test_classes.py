@@ -92,6 +92,19 @@ def test_an_opaque_says_what_to_import_when_the_application_touches_it():
         assert str(caught.value) == expected
 
 
+def test_a_class_of_another_programs_main_script():
+    data = stored("__main__:Elsewhere", {"x": 1, "y": 2})
+    with pytest.raises(SerializationError) as caught:
+        codec.unpack(data).x  # noqa: B018
+    assert str(caught.value) == (
+        "This value is a __main__.Elsewhere, and the program that saved it had this class in its "
+        'main script. Say which class it is: lastgood.register(Elsewhere, "__main__:Elsewhere").'
+    )
+    told = Codec(Registry())
+    told.registry.register(Point, "__main__:Elsewhere")
+    assert told.unpack(data) == Point(1, 2)
+
+
 def test_opaques_compare_hash_copy_and_show_by_content():
     one, two = (codec.unpack(stored("shop:Order", {"a": 1})) for _ in range(2))
     other = codec.unpack(stored("shop:Order", {"a": 2}))

@@ -50,10 +50,10 @@ class Opaque:
             born.append(self)
 
     def _refuse(self) -> SerializationError:
-        name = self.lastgood_label.replace(":", ".")
+        label = self.lastgood_label
         return SerializationError(
-            f"{self.lastgood_path} is a {name}, and {self.lastgood_reason}.",
-            hint="Import it before restoring, or use lastgood.register.",
+            f"{self.lastgood_path} is a {label.replace(':', '.')}, and {self.lastgood_reason}.",
+            hint=_of_a_script(label) or "Import it before restoring, or use lastgood.register.",
         )
 
     def __getattr__(self, name: str) -> Never:
@@ -112,6 +112,14 @@ class Opaque:
     def __reduce__(self) -> tuple[type[Opaque], tuple[str, int, bytes, str]]:
         parts = (self.lastgood_label, self.lastgood_code, self.lastgood_payload)
         return Opaque, (*parts, self.lastgood_reason)
+
+
+def _of_a_script(label: str) -> str:
+    """What helps where the class was in the main script: to import it gives it another name."""
+    module, _, name = label.partition(":")
+    if module != "__main__":
+        return ""
+    return f'Say which class it is: lastgood.register({name.rpartition(".")[2]}, "{label}").'
 
 
 class Noticing:

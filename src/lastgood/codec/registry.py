@@ -234,6 +234,8 @@ def _absence(label: str) -> str:
         return "no class is registered under this name"
     if not imported(label):
         return f"module {module!r} is not imported here"
+    if module == "__main__":
+        return "the program that saved it had this class in its main script"
     return f"module {module!r} has no class {name} any more"
 
 
