@@ -55,6 +55,27 @@ def test_a_directory_of_plain_files_is_a_store(store: str, empty: Path, lastgood
     assert lastgood("verify", "--data", "--store", store).code == 0
 
 
+@pytest.mark.parametrize("option", ["--store", "--tenant"])
+@pytest.mark.parametrize("value", ["", " "])
+def test_a_variable_that_is_not_set_is_not_the_default(
+    option: str, value: str, empty: Path, lastgood: Run
+) -> None:
+    with BlockingClient.sqlite() as client:
+        client.save("a", execution_state={}, session_id="kept")
+        for arguments in (["delete", "kept", "--yes", option, value], [option, value, "threads"]):
+            shown = lastgood(*arguments)
+            assert (shown.code, shown.out) == (2, "")
+            assert f"argument {option}: it is empty. Is a variable not set?" in shown.err
+        assert len(client.threads()) == 1
+
+
+def test_a_copy_needs_both_stores(empty: Path, lastgood: Run) -> None:
+    BlockingClient.sqlite().save("a", execution_state={}, session_id="kept")
+    assert "argument SOURCE: it is empty." in lastgood("copy", "", "b.db").err
+    assert "argument TARGET: it is empty." in lastgood("copy", "lastgood.db", "").err
+    assert not Path("b.db").exists()
+
+
 def test_every_command_speaks_json() -> None:
     silent = {name for name, sub in commands(parser()).items() if "--json" not in sub.format_help()}
     assert silent == {"completion", "demo"}

@@ -78,3 +78,10 @@ def seq_number(text: str) -> str:
     if not number.isdecimal():
         raise ArgumentTypeError(f"{text!r} is not a number as `lastgood log` shows it, such as 42")
     return number
+
+
+def given(text: str) -> str:
+    """A store or tenant that was named: a variable that is not set must not mean the default."""
+    if not text.strip():
+        raise ArgumentTypeError("it is empty. Is a variable not set?")
+    return text

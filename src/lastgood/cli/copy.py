@@ -11,7 +11,7 @@ from datetime import datetime
 from lastgood import BlockingClient, CopyReport
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
-from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal
+from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal, given
 from lastgood.cli.store import file_of, is_there, json_option, opened, tenant_option
 from lastgood.cli.terminal import Terminal
 from lastgood.registry import shown
@@ -92,8 +92,9 @@ def _print(report: CopyReport, options: Namespace) -> None:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="path or URL of the store to read")
-    parser.add_argument("target", metavar="TARGET", help="path or URL of the store to write")
+    for name, does in (("source", "read"), ("target", "write")):
+        what = f"path or URL of the store to {does}"
+        parser.add_argument(name, metavar=name.upper(), type=given, help=what)
     parser.add_argument(
         "--thread", metavar="THREAD", action="append", help="only this thread; may be repeated"
     )

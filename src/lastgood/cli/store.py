@@ -16,7 +16,7 @@ from typing import Any
 
 from lastgood import BlockingClient
 from lastgood.backends.files_names import STORE, THREADS
-from lastgood.cli.command import ABSENT, Refusal
+from lastgood.cli.command import ABSENT, Refusal, given
 from lastgood.driver import run_blocking
 from lastgood.registry import BACKENDS, open_url, scheme_of, shown
 
@@ -42,6 +42,7 @@ def store_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="PATH_OR_URL",
+        type=given,
         default=SUPPRESS,
         help=f"the store (default: ${VARIABLE}, else ./{DEFAULT})",
     )
@@ -51,7 +52,11 @@ def store_options(parser: ArgumentParser) -> None:
 def tenant_option(parser: ArgumentParser) -> None:
     """Whose data a command is about."""
     parser.add_argument(
-        "--tenant", metavar="NAME", default=SUPPRESS, help="whose data (default: default)"
+        "--tenant",
+        metavar="NAME",
+        type=given,
+        default=SUPPRESS,
+        help="whose data (default: default)",
     )
 
 
@@ -147,8 +152,8 @@ def _lacks(path: Path) -> str:
 
 def again(options: Namespace, *words: str) -> str:
     """A command to type next, on the same store; a password is for the user to put in."""
-    given = ((name, getattr(options, name, None)) for name in ("store", "tenant"))
-    same = [word for name, value in given if value for word in (f"--{name}", shown(value))]
+    chosen = ((name, getattr(options, name, None)) for name in ("store", "tenant"))
+    same = [word for name, value in chosen if value for word in (f"--{name}", shown(value))]
     return shlex.join(["lastgood", *words, *same])
 
 
