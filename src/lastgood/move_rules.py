@@ -32,7 +32,9 @@ class Switch(Repeatable):
         return Scope(self.tenant, self.thread, self.agent, self.branch, move=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
-        if found.lane is None or found.branch is None:
+        if found.lane is None:
+            raise _nobody(self.thread, self.agent)
+        if found.branch is None:
             raise CheckpointNotFoundError(
                 f"{self.thread}/{self.agent} has no branch {self.branch!r}.",
                 hint="client.branches() lists them; fork() makes one.",
@@ -57,7 +59,9 @@ class Undo(Repeatable):
         return Scope(self.tenant, self.thread, self.agent, move=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
-        if found.lane is None or found.move is None:
+        if found.lane is None:
+            raise _nobody(self.thread, self.agent)
+        if found.move is None:
             before = Address(self.thread, self.agent, "back", 1)
             raise CheckpointNotFoundError(
                 f"{self.thread}/{self.agent} has nothing to undo: its branch was never changed.",
@@ -66,6 +70,13 @@ class Undo(Repeatable):
         if found.move.id == self.id:
             return Writes(answer=found.move)
         return _followed(found, found.lane, found.move.old_branch, "undo", self.id)
+
+
+def _nobody(thread: str, agent: str) -> CheckpointNotFoundError:
+    return CheckpointNotFoundError(
+        f"there is no thread {thread!r} with an agent {agent!r}.",
+        hint="client.branches(session_id) lists the agents of a thread.",
+    )
 
 
 def _followed(found: Found, lane: LaneRow, branch: str, kind: str, id: bytes) -> Writes:

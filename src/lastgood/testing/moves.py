@@ -231,7 +231,7 @@ async def nothing_to_undo(store: Store) -> None:
     assert (await client.resolve(ref)).seq == 1
     with pytest.raises(CheckpointNotFoundError):
         await client.undo("nowhere")
-    with pytest.raises(CheckpointNotFoundError):
+    with pytest.raises(CheckpointNotFoundError, match="no thread 'a/b@c' with an agent 'nobody'"):
         await client.undo("a/b@c", agent_id="nobody")
 
 
@@ -291,7 +291,7 @@ async def switching(store: Store) -> None:
     assert (await client.undo("s")).branch == "main"
     with pytest.raises(CheckpointNotFoundError, match=r"has no branch 'none'.*branches\(\)"):
         await client.switch("s", "none")
-    with pytest.raises(CheckpointNotFoundError):
+    with pytest.raises(CheckpointNotFoundError, match="no thread 's' with an agent 'nobody'"):
         await client.switch("s", "side", agent_id="nobody")
     with pytest.raises(CheckpointNotFoundError):
         await client.switch("nowhere", "side")
