@@ -241,8 +241,9 @@ class TestDecorating:
             (staticmethod(lambda agent: agent), "below @staticmethod"),
             (partial(print, "x"), "not for a partial"),
             (None, "not for a NoneType"),
+            (Agent, "put on the class Agent. Put it on one of its methods"),
         ],
-        ids=["a class method", "a static method", "a partial", "nothing"],
+        ids=["a class method", "a static method", "a partial", "nothing", "a class"],
     )
     def test_what_is_no_function_is_refused(self, wrong: Any, told: str) -> None:
         with pytest.raises(TypeError, match=told):

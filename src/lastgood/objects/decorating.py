@@ -67,6 +67,9 @@ def _check(function: object) -> None:
     kind = type(function).__name__
     if isinstance(function, classmethod | staticmethod):
         raise TypeError(f"@checkpoint was put on a {kind}. Write it below @{kind}, not above.")
+    if isinstance(function, type):
+        name = function.__name__
+        raise TypeError(f"@checkpoint was put on the class {name}. Put it on one of its methods.")
     if not callable(function) or not hasattr(function, "__qualname__"):
         raise TypeError(f"@checkpoint is for functions, not for a {kind}. Put it on one with def.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
