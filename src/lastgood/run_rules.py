@@ -244,9 +244,17 @@ def outcome_of(error: BaseException | None) -> tuple[str, bool, str | None]:
     if error is None:
         return "idle", True, None
     if isinstance(error, Exception):
-        text = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
+        text = f"{type(error).__name__}: {_text_of(error)}"[:ERROR_LIMIT]
         return "failed", False, text.encode("utf-8", "backslashreplace").decode()
     return "stale", False, type(error).__name__
+
+
+def _text_of(error: Exception) -> str:
+    """What an exception says; one that cannot say it must not be hidden by why."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its text failed: {type(failure).__name__})"
 
 
 def status_of(run: RunRow | None, now: int, stale_after: float) -> str:

@@ -53,9 +53,11 @@ class Custom(Exception):
     """Raised inside of a run."""
 
 
+Mute = type("Mute", (Exception,), {"__str__": lambda _: 1 / 0})
 LEAVING: dict[str, tuple[BaseException | None, str, bool]] = {
     "end of block": (None, "idle", True),
     "exception": (Custom("the cause"), "failed", False),
+    "exception without text": (Mute(), "failed", False),
     "cancelled": (asyncio.CancelledError(), "stale", False),
     "keyboard interrupt": (KeyboardInterrupt(), "stale", False),
     "system exit": (SystemExit(3), "stale", False),
