@@ -149,6 +149,12 @@ class TestShow:
         assert '  metadata  model: "m-1"\n' in shown
         assert '  goal: "pay"\n  messages: list of 2\n    [0]:\n      role: "assistant"\n' in shown
 
+    def test_what_was_left_out_is_told_once(self, here: Path, lastgood: Run) -> None:
+        with BlockingClient.sqlite("lastgood.db", on_unserializable="drop") as client:
+            client.save("a", execution_state={"tools": [len], "n": 1}, session_id="lossy")
+        shown = lastgood("show", "lossy").out
+        assert "  left out  state.tools[0]: a function cannot be stored (len).\n" in shown
+
     @pytest.mark.parametrize(
         ("ref", "name"),
         [

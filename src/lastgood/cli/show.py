@@ -81,7 +81,7 @@ def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator
     if found.metadata:
         yield "metadata", _inline(found.metadata)
     for loss in found.losses:
-        yield "left out", f"{loss.path}: {loss.reason}"
+        yield "left out", loss.reason  # which begins with the path
 
 
 def _marks(client: BlockingClient, found: Checkpoint) -> Marks:
