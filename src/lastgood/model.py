@@ -119,7 +119,7 @@ class Header(Later):
     size: int
     """Bytes of the encoded state."""
     digest: str
-    """SHA-256 over the checksum, the expiry and the parent's digest: a chain."""
+    """16 bytes of a SHA-256 over the checksum, the expiry and the parent's digest: a chain."""
     losses: tuple[Loss, ...] = ()
     """What `on_unserializable="drop"` left out."""
 
