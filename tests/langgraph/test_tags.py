@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path
+from typing import Any, TypedDict
 
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.store.base import SearchItem
 
-from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore
 from lastgood.codec import Codec
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "codec-v1.json"
@@ -39,3 +42,23 @@ def test_addresses_that_the_adapter_once_tagged_are_read(
     codec: Codec, stored: str, value: object
 ) -> None:
     assert codec.unpack(bytes.fromhex(stored)) == value
+
+
+def test_what_a_search_of_the_store_gives_is_kept_in_the_state(saver: LastgoodSaver) -> None:
+    class State(TypedDict):
+        found: list[SearchItem]
+
+    store = LastgoodStore(saver.client)
+    store.put(("users", "7"), "taste", {"likes": "tea"})
+    graph = StateGraph(State)
+    graph.add_node("recall", lambda _: {"found": store.search(("users",))})
+    graph.add_edge(START, "recall")
+    app = graph.compile(checkpointer=saver)
+    at: Any = {"configurable": {"thread_id": "t"}}
+    app.invoke({"found": []}, at)
+    [found] = app.get_state(at).values["found"]
+    assert type(found) is SearchItem
+    assert found == store.get(("users", "7"), "taste")
+    assert found.score is None
+    scored = SearchItem(("n",), "k", {"v": (1, 2)}, found.created_at, found.updated_at, score=0.5)
+    assert repr(Codec().unpack(Codec().pack(scored))) == repr(scored)

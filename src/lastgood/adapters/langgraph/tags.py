@@ -15,7 +15,7 @@ from langchain_core import documents, messages
 from langchain_core.messages.base import TextAccessor
 from langgraph import types
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
-from langgraph.store.base import GetOp, Item
+from langgraph.store.base import GetOp, Item, SearchItem
 
 from lastgood.codec import Codec, Registry
 from lastgood.codec.labels import find
@@ -62,6 +62,12 @@ _CUSTOM: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]
         Item,
         lambda item: {name: getattr(item, name) for name in _ITEM},
         lambda stored: Item(**stored),
+    ),
+    # What a search of the store gives: nodes keep it in the state as it is.
+    "lg.SearchItem": (
+        SearchItem,
+        lambda item: {name: getattr(item, name) for name in (*_ITEM, "score")},
+        lambda stored: SearchItem(**stored),
     ),
     "re.Pattern": (
         re.Pattern,
