@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import operator
+from functools import reduce
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+from langchain_core.runnables import AddableDict, RunnableParallel
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import SearchItem
 
@@ -62,3 +65,23 @@ def test_what_a_search_of_the_store_gives_is_kept_in_the_state(saver: LastgoodSa
     assert found.score is None
     scored = SearchItem(("n",), "k", {"v": (1, 2)}, found.created_at, found.updated_at, score=0.5)
     assert repr(Codec().unpack(Codec().pack(scored))) == repr(scored)
+
+
+def test_what_a_streamed_chain_adds_up_to_is_kept_in_the_state(saver: LastgoodSaver) -> None:
+    class State(TypedDict):
+        answer: Any
+
+    def answer(_: Any) -> Any:
+        chain = RunnableParallel(text=lambda _: "tea", parts=lambda _: (1, 2))
+        return {"answer": reduce(operator.add, chain.stream("?"))}
+
+    graph = StateGraph(State)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    app = graph.compile(checkpointer=saver)
+    at: Any = {"configurable": {"thread_id": "t"}}
+    app.invoke({"answer": None}, at)
+    found = app.get_state(at).values["answer"]
+    assert type(found) is AddableDict
+    assert found == {"text": "tea", "parts": (1, 2)}
+    assert found + AddableDict(text="!") == {"text": "tea!", "parts": (1, 2)}

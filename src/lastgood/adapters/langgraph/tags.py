@@ -13,6 +13,7 @@ from typing import Any
 
 from langchain_core import documents, messages
 from langchain_core.messages.base import TextAccessor
+from langchain_core.runnables import AddableDict
 from langgraph import types
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.store.base import GetOp, Item, SearchItem
@@ -57,6 +58,8 @@ _ITEM = ("value", "key", "namespace", "created_at", "updated_at")
 _CUSTOM: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]] = {
     # What `message.text` gives. LangGraph's own savers give the text back, too.
     "lc.Text": (TextAccessor, str, str),
+    # What the pieces of a streamed chain add up to.
+    "lc.AddableDict": (AddableDict, dict, AddableDict),
     "lg.Send": (types.Send, _send, _sent),
     "lg.Item": (
         Item,
