@@ -9,11 +9,13 @@ from uuid import uuid4
 
 import pytest
 from langgraph.graph import START, StateGraph
+from pydantic import SecretStr
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore
 from lastgood.backends.postgres import PostgresBackend
 from lastgood.backends.redis import RedisBackend
 from lastgood.client import Client
+from lastgood.codec import Codec, Registry
 from lastgood.errors import SerializationError
 from tests.langgraph.test_saver import put
 
@@ -129,3 +131,22 @@ class TestWhatCannotBeKept:
         assert app.get_state(AT).values == {"log": [1, 2]}
         assert len(list(saver.list(AT))) == 3
         assert app.invoke(None, AT) == {"log": [1, 2, 3]}
+
+    def test_may_be_a_secret_until_somebody_says_how(self, saver: LastgoodSaver) -> None:
+        at, _ = put(saver, {"a": 1})
+        with pytest.raises(SerializationError, match=r"^writes\.key: .*SecretStr") as refused:
+            saver.put_writes(at, [("key", SecretStr("hush"))], "task")
+        assert "hush" not in str(refused.value)
+        registry = Registry()
+        registry.register(SecretStr, encode=SecretStr.get_secret_value, decode=SecretStr)
+        told = Codec(registry)
+        assert told.unpack(told.pack(SecretStr("hush"))) == SecretStr("hush")
+
+    def test_is_an_exception_anywhere_but_where_a_node_ends(self, saver: LastgoodSaver) -> None:
+        with pytest.raises(SerializationError, match=r"^state\.errors\[0\]: an exception"):
+            put(saver, {"errors": [ValueError("no")]})
+        at, _ = put(saver, {"a": 1})
+        saver.put_writes(at, [("__error__", ValueError("no"))], "task")
+        found = saver.get_tuple(at)
+        assert found is not None
+        assert found.pending_writes == [("task", "__error__", "ValueError('no')")]
