@@ -264,9 +264,8 @@ def test_a_thread_with_subgraphs_is_about_the_graph(store: str, capsys: Any) -> 
 def test_show_names_what_was_sent_and_what_failed(tmp_path: Path, capsys: Any) -> None:
     path = str(tmp_path / "sent.db")
 
-    def work(state: Any) -> Any:
-        if state["n"] == 1:
-            raise RuntimeError("boom")
+    def work(_: Any) -> Any:
+        raise RuntimeError("boom")
 
     fan = StateGraph(dict)
     fan.add_node("fan", lambda _: {})
@@ -278,6 +277,60 @@ def test_show_names_what_was_sent_and_what_failed(tmp_path: Path, capsys: Any) -
     out = told(capsys, "show", "fan", "--store", path)
     assert "next      work (3)" in out
     assert "failed    RuntimeError('boom')" in out
+
+
+def next_line(capsys: Any, path: str, ref: str) -> str:
+    lines = told(capsys, "show", ref, "--store", path).splitlines()
+    return next(line.removeprefix("  next").strip() for line in lines if "  next" in line)
+
+
+def test_show_tells_the_next_nodes_as_the_graph_does(tmp_path: Path, capsys: Any) -> None:
+    """Nodes that wait for several others, and deferred ones, before and at their time."""
+    path = str(tmp_path / "joined.db")
+    joined = StateGraph(dict)
+    for name in ("a", "b", "c+", "join"):
+        joined.add_node(name, lambda _: None)
+    for name in ("late", "late join"):
+        joined.add_node(name, lambda _: None, defer=True)
+    joined.add_edge(START, "a")
+    joined.add_edge(START, "b")
+    joined.add_edge("b", "c+")
+    joined.add_edge(["a", "c+"], "join")
+    joined.add_edge("a", "late")
+    joined.add_edge(["a", "b"], "late join")
+    with LastgoodSaver.from_sqlite(path) as saver:
+        app = joined.compile(checkpointer=saver)
+        app.invoke({}, config("t"), durability="sync")
+        history = list(app.get_state_history(config("t")))[::-1]
+    shown = [next_line(capsys, path, f"t@{number + 1}") for number in range(len(history))]
+    assert [sorted(line.split(", ")) for line in shown[:-1]] == [
+        sorted(place.next) for place in history[:-1]
+    ]
+    assert shown[-1] == "nothing: the graph is through"
+    assert ("join",) in [place.next for place in history]
+
+
+def test_what_has_run_at_the_head_is_not_next(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "parallel.db")
+    graph = StateGraph(dict)
+    graph.add_node("ask", lambda _: interrupt("sure?"))
+    graph.add_node("work", lambda state: interrupt("which?") if state["n"] == 1 else None)
+    graph.add_node("done", lambda _: None)
+    for name in ("ask", "done"):
+        graph.add_edge(START, name)
+    graph.add_conditional_edges(START, lambda _: [Send("work", {"n": n}) for n in range(3)])
+    with LastgoodSaver.from_sqlite(path) as saver:
+        app = graph.compile(checkpointer=saver)
+        app.invoke({}, config("t"), durability="sync")
+        assert sorted(app.get_state(config("t")).next) == ["ask", "work"]
+        assert next_line(capsys, path, "t") == "ask, work"
+        here = app.get_state(config("t"))
+        paths = {"ask": "~__pregel_pull, ask", "work": "~__pregel_push, 0000000001, 0000000000"}
+        for task in here.tasks:  # as if it died before the next checkpoint
+            if task.interrupts:
+                nothing = [("__no_writes__", None)]
+                saver.put_writes(here.config, nothing, task.id, paths[task.name])
+    assert next_line(capsys, path, "t") == "what follows ask, done, work (3)"
 
 
 def test_metadata_of_a_subgraph_is_one_line(store: str, capsys: Any) -> None:

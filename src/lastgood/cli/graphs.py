@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -22,9 +22,12 @@ from lastgood.driver import run_blocking
 from lastgood.rows import ItemRow
 from lastgood.shelving import every_item
 
-_BRANCH, _START, _SENT = "branch:to:", "__start__", "__pregel_tasks"
+_BRANCH, _JOIN, _START, _SENT = "branch:to:", "join:", "__start__", "__pregel_tasks"
+_PULLED, _PUSHED = "~__pregel_pull, ", "~__pregel_push, "
+"""What the paths of tasks begin with: those of a node, and those of a `Send`, by its number."""
+_DIGITS = 10
 _QUESTION, _ANSWER, _ERROR = "__interrupt__", "__resume__", "__error__"
-_UNFINISHED = {_QUESTION, _ANSWER, _ERROR, "__scheduled__"}
+_UNFINISHED = {_QUESTION, _ANSWER, _ERROR, "__error_source_node__", "__scheduled__"}
 """Channels that a task may write to which is not through yet."""
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 """The task of an answer that is for whoever asked."""
@@ -48,16 +51,18 @@ def is_graphs(found: Header) -> bool:
 
 
 def about(
-    client: BlockingClient, found: Checkpoint, state: Any, *, head: bool
+    client: BlockingClient, found: Checkpoint, state: Any, *, head: bool, waits: bool
 ) -> Iterator[tuple[str, str]]:
-    """Lines about a checkpoint of a graph. What was asked before the head has been answered."""
+    """Lines about a checkpoint of a graph. What was asked before the head has been answered.
+
+    What has run at the head does not run again; who goes on from before it runs all of its nodes.
+    """
     parent = found.context["parent_id"]
     yield "graph", f"checkpoint {found.context['id']}" + (f", after {parent}" if parent else "")
     writes = _writes(client, found)
-    upcoming = next_nodes(state)
-    yield "next", _counted(upcoming) if upcoming else "nothing: the graph is through"
-    for question in _waits_for(client, found, writes) if head else _asked(writes):
-        yield "waits for" if head else "asked", readable(question)
+    yield "next", _next(state, writes if head else ())
+    for question in _waits_for(client, found, writes) if waits else _asked(writes):
+        yield "waits for" if waits else "asked", readable(question)
     for write in writes:
         if write.channel == _ERROR:
             yield "failed", write.value if isinstance(write.value, str) else json.dumps(write.value)
@@ -86,20 +91,59 @@ def readable(question: Any) -> str:
     return shortened(", ".join(line.strip() for line in lines), _ROOM)
 
 
-def next_nodes(state: Any) -> list[str]:
-    """The nodes that run next, as far as the channels tell."""
-    names = [key.removeprefix("$") for key in state] if isinstance(state, dict) else []
-    found = [name.removeprefix(_BRANCH) for name in names if name.startswith(_BRANCH)]
-    return [*found, *_sent(state), *(name for name in names if name == _START)]
+def _next(state: Any, writes: Sequence[Write]) -> str:
+    """What runs when a graph goes on that has these writes already."""
+    nodes = next_nodes(state)
+    if not nodes:
+        return "nothing: the graph is through"
+    left = next_nodes(state, _paths_through(writes))
+    return _counted(left) if left else f"what follows {_counted(nodes)}"
 
 
-def _sent(state: Any) -> Iterator[str]:
-    """The nodes that `Send` named, once for each of their tasks."""
-    waiting = values.opened(state.get(_SENT)) if isinstance(state, dict) else None
-    for _, task in waiting.items if waiting else []:
+def next_nodes(state: Any, through: Collection[str] = ()) -> list[str]:
+    """The nodes that run next, as far as the channels tell, without the tasks of some paths."""
+    inner = values.opened(state)
+    channels = {str(name): value for name, value in inner.items} if inner else {}
+    due = dict.fromkeys(node for name in channels for node in _due(name, channels[name]))
+    pulled = [*due, *(name for name in channels if name == _START)]
+    numbers = {path.removeprefix(_PUSHED)[:_DIGITS] for path in through}
+    return [
+        *(node for node in pulled if _PULLED + node not in through),
+        *(node for number, node in _sent(channels) if number not in numbers),
+    ]
+
+
+def _due(name: str, value: Any) -> Iterator[str]:
+    """The node that a channel leads to, if it is its turn."""
+    held, is_time = _held(value)
+    if is_time and name.startswith(_BRANCH):
+        yield name.removeprefix(_BRANCH)
+    elif is_time and name.startswith(_JOIN):
+        awaited, _, node = name.removeprefix(_JOIN).rpartition(":")
+        # By length: a name may have a plus in it, and those that have come are among the awaited.
+        if len("+".join(map(str, _elements(held)))) == len(awaited):
+            yield node
+
+
+def _held(value: Any) -> tuple[Any, bool]:
+    """What a channel holds, and whether the time of a deferred node has come."""
+    match _elements(value):
+        case [held, bool() as is_time]:
+            return held, is_time
+    return value, True
+
+
+def _elements(value: Any) -> list[Any]:
+    inner = values.opened(value)
+    return [item for _, item in inner.items] if inner else []
+
+
+def _sent(channels: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The nodes that `Send` named, once for each of their tasks, and its number in the path."""
+    for number, task in enumerate(_elements(channels.get(_SENT))):
         match task:
             case {"v": [str(), [str(node), *_]]}:
-                yield node
+                yield f"{number:0{_DIGITS}}", node
 
 
 def _counted(names: Iterable[str]) -> str:
@@ -133,7 +177,7 @@ def _waits_for(client: BlockingClient, found: Header, writes: Sequence[Write]) -
 
 def _open(writes: Sequence[Write]) -> Iterator[Any]:
     """The questions of tasks that are not through and were not answered since."""
-    through = {write.task for write in writes if write.channel not in _UNFINISHED}
+    through = _through(writes)
     answered = {write.task: write.changed for write in writes if write.channel == _ANSWER}
     for_all = answered.get(_NOBODY, 0)
     return _asked(
@@ -144,6 +188,17 @@ def _open(writes: Sequence[Write]) -> Iterator[Any]:
             and write.changed >= max(for_all, answered.get(write.task, 0))
         ]
     )
+
+
+def _through(writes: Sequence[Write]) -> set[str]:
+    """The tasks that have ended: they do not run again when the graph goes on."""
+    return {write.task for write in writes if write.channel not in _UNFINISHED}
+
+
+def _paths_through(writes: Sequence[Write]) -> set[str]:
+    """The paths of those."""
+    through = _through(writes)
+    return {write.path for write in writes if write.task in through}
 
 
 def _asked(writes: Sequence[Write]) -> Iterator[Any]:

@@ -74,8 +74,9 @@ def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator
     yield "id", found.checkpoint_id
     yield "parent", found.parent_id or "none: it is the first"
     if graphs.is_graphs(found):
-        head = found.checkpoint_id in marks.heads and bool(marks.questions)
-        yield from graphs.about(client, found, state, head=head)
+        head = found.checkpoint_id in marks.heads
+        waits = head and bool(marks.questions)
+        yield from graphs.about(client, found, state, head=head, waits=waits)
     elif found.context:
         yield "context", _inline(found.context)
     if found.metadata:
