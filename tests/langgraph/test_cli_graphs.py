@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
@@ -158,6 +159,27 @@ def test_the_second_question_of_a_node(tmp_path: Path, capsys: Any) -> None:
     assert "pay?" not in out
     app.invoke(Command(resume="yes"), config("t"))
     assert "wait" not in told(capsys, "threads", "--store", path)
+
+
+def test_what_a_task_of_an_entrypoint_asks_is_told_once(tmp_path: Path, capsys: Any) -> None:
+    path = str(tmp_path / "functional.db")
+
+    @task
+    def ask(question: str) -> Any:
+        return interrupt(question)
+
+    with LastgoodSaver.from_sqlite(path) as saver:
+
+        @entrypoint(checkpointer=saver)
+        def work(_: Any) -> Any:
+            return ask("sure?").result(), interrupt("really?")
+
+        for answer, question in ((1, "sure?"), (Command(resume="yes"), "really?")):
+            work.invoke(answer, config("t"))
+            assert [asked.value for asked in work.get_state(config("t")).interrupts] == [question]
+            for words in (["threads"], ["log", "t"], ["show", "t"]):
+                out = told(capsys, *words, "--store", path)
+                assert out.count(f'waits for "{question}"') == out.count("waits for") == 1
 
 
 def test_a_subgraph_that_nobody_goes_on_with_waits_for_nobody(tmp_path: Path, capsys: Any) -> None:

@@ -202,14 +202,18 @@ def _paths_through(writes: Sequence[Write]) -> set[str]:
 
 
 def _asked(writes: Sequence[Write]) -> Iterator[Any]:
-    for write in writes:
-        if write.channel == _QUESTION:
-            yield from _questions(write.value)
+    """Questions, each once: what a task of an entrypoint asks, the entrypoint asks too."""
+    asked = (write.value for write in writes if write.channel == _QUESTION)
+    known: set[str] = set()
+    for id, question in (each for value in asked for each in _questions(value)):
+        if id is None or id not in known:
+            yield question
+        known.add(str(id))
 
 
-def _questions(value: Any) -> Iterator[Any]:
-    """What the interrupts of one write ask."""
-    inner = values.opened(value)
-    for _, item in inner.items if inner else []:
+def _questions(value: Any) -> Iterator[tuple[Any, Any]]:
+    """What the interrupts of one write ask, with their ids."""
+    for item in _elements(value):
         fields = values.opened(item)
-        yield dict(fields.items).get("value") if fields else item
+        named = dict(fields.items) if fields else {"value": item}
+        yield named.get("id"), named.get("value")
