@@ -19,7 +19,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Send, interrupt
 
 from lastgood import BlockingClient
 from lastgood.adapters.importing import Count
@@ -442,6 +442,39 @@ def test_postgres_comes_over(database: str, tmp_path: Path, capsys: Any) -> None
             app.invoke(Command(resume="yes"), config("one"))
             results.append(app.get_state(config("one")).values["log"])
         assert results[0] == results[1]
+
+
+def sending() -> StateGraph[Any, Any, Any, Any]:
+    made = StateGraph(State)
+    made.add_node("fan", lambda _: {"log": ["fan"]})
+    made.add_node("work", lambda sent: {"log": [f"work {sent['n']}"]})
+    made.add_edge(START, "fan")
+    made.add_conditional_edges("fan", lambda _: [Send("work", {"n": n}) for n in range(3)])
+    return made
+
+
+def test_what_was_sent_before_checkpoints_had_it_comes_over(database: str, tmp_path: Path) -> None:
+    """Up to version 3 of checkpoints it was found among the writes of the step before."""
+    import psycopg
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    target = str(tmp_path / "ours.db")
+    with PostgresSaver.from_conn_string(database) as theirs:
+        theirs.setup()
+        app = sending().compile(checkpointer=theirs, interrupt_before=["work"])
+        app.invoke({"log": []}, config("one"), durability="sync")
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute(
+                "UPDATE checkpoints SET checkpoint = jsonb_set(checkpoint, '{v}', '3')"
+                " #- '{channel_versions,__pregel_tasks}'"
+            )
+        assert main(["import", "langgraph-postgres", database, "--store", target]) == 0
+        with LastgoodSaver.from_sqlite(target) as ours:
+            assert contents(ours) == contents(theirs)
+            goes_on = sending().compile(checkpointer=ours)
+            assert goes_on.get_state(config("one")).next == ("work", "work", "work")
+            found = goes_on.invoke(None, config("one"))
+        assert found["log"] == ["fan", "work 0", "work 1", "work 2"]
 
 
 class TestCheckpnt:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from langgraph.checkpoint.base import writes_sort_key
+
 from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.langgraph.shapes import NewWrite
 from lastgood.adapters.langgraph.stock import StockSerde
@@ -65,6 +67,9 @@ class Source(ABC):
 
 _ONE = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 _ONE_IN_POSTGRES = _ONE.replace("?", "%s")
+_SENT = "__pregel_tasks"
+_SENDS_ARE_A_CHANNEL = 4
+"""The version of checkpoints since which what was sent is in them."""
 
 
 class SqliteSource(Source):
@@ -146,6 +151,23 @@ def _write(serde: StockSerde, row: Any, at: tuple[object, ...]) -> NewWrite:
     return NewWrite(task, path or "", number, channel, serde.load(kind, data, (*at, channel)))
 
 
+def _with_sends(checkpoint: dict[str, Any], writes: list[NewWrite]) -> dict[str, Any]:
+    """An old checkpoint, with what the step before it sent: it was kept among the writes alone.
+
+    PostgresSaver puts it in as it reads, under the newest version that there is.
+    """
+    writes = sorted(writes, key=lambda write: writes_sort_key(write.path, write.task, write.number))
+    sends = [write.value for write in writes if write.channel == _SENT]
+    versions = checkpoint.get("channel_versions")
+    if not sends or not versions:
+        return checkpoint
+    return {
+        **checkpoint,
+        "channel_values": {**checkpoint["channel_values"], _SENT: sends},
+        "channel_versions": {**versions, _SENT: max(versions.values())},
+    }
+
+
 class PostgresSource(Source):
     """The tables of `PostgresSaver` or `AsyncPostgresSaver`."""
 
@@ -198,14 +220,10 @@ class PostgresSource(Source):
         )
         at = (spot.thread, id)
         values = {**(stored.get("channel_values") or {}), **self._blobs(spot, stored, at)}
-        return Foreign(
-            spot,
-            id,
-            parent,
-            {**stored, "channel_values": values},
-            metadata or {},
-            self.writes(spot, id),
-        )
+        checkpoint = {**stored, "channel_values": values}
+        if parent is not None and stored.get("v", 1) < _SENDS_ARE_A_CHANNEL:
+            checkpoint = _with_sends(checkpoint, self.writes(spot, parent))
+        return Foreign(spot, id, parent, checkpoint, metadata or {}, self.writes(spot, id))
 
     def writes(self, spot: Spot, id: str) -> list[NewWrite]:
         rows = self._rows(
