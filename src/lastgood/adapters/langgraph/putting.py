@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import ormsgpack
 from langgraph.checkpoint.base import Checkpoint
 
 from lastgood.adapters.graph_names import WRITES, Spot, revised_place, run_place
+from lastgood.adapters.langgraph.leftovers import kept, left_out
 from lastgood.adapters.langgraph.memory import Entry, Memory
 from lastgood.adapters.langgraph.shapes import (
     FRAMEWORK,
@@ -26,6 +27,7 @@ from lastgood.adapters.langgraph.shapes import (
 )
 from lastgood.alias_rules import Known, SaveAs
 from lastgood.backend import ItemListing
+from lastgood.building import build_state
 from lastgood.codec import Dropped
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
@@ -52,6 +54,8 @@ class Put(NamedTuple):
     run: str | None
     branch: str | None = None
     """The branch that it is to be on; else that of what it follows."""
+    left: frozenset[str] = frozenset()
+    """Channels that are to be taken over from what it follows, which was not at hand."""
 
 
 class Putting:
@@ -74,7 +78,8 @@ class Putting:
         """Encode the channels that are new; the others are taken over from the parent."""
         known = self._memory.get(spot, parent)
         context = Context.of(checkpoint, parent)
-        captured = self._captured(spot, checkpoint, new_versions, known)
+        left = left_out(checkpoint, new_versions, known.versions if known else {})
+        captured = self._captured(spot, checkpoint, new_versions, known, left)
         step = metadata.get("step")
         about = About(
             agent=spot.lane,
@@ -103,7 +108,8 @@ class Putting:
             parent_id=known.id if known else b"",
             beside=self._noted(spot.thread, run),
         )
-        return Put(spot, context, intent, run)
+        missed = frozenset(left) if captured.stored is None else frozenset[str]()
+        return Put(spot, context, intent, run, left=missed)
 
     def _held(self, spot: Spot, metadata: Mapping[str, Any]) -> int | None:
         """The thread, by its key, in which the graph around a subgraph is.
@@ -124,6 +130,7 @@ class Putting:
         checkpoint: Checkpoint,
         new_versions: Mapping[str, Any],
         known: Entry | None,
+        left: set[str],
     ) -> Captured:
         base = self._core.cache.get(known.id) if known else None
         same = unchanged(checkpoint, new_versions, known.versions) if known else set()
@@ -133,6 +140,9 @@ class Putting:
         encoder = self._core.codec.encoder()
         values = self._hooked(checkpoint["channel_values"])
         tree = base.tree if base else None
+        if left and tree is not None:
+            stays = kept(self._core.codec, tree, left)
+            values, same = {**values, **stays}, same | stays.keys()
         if spot.namespace and isinstance(tree, Fields):
             tree = crossed(tree, starts="__start__" in values)
         made = split(encoder, values, tree, same=same)
@@ -178,7 +188,7 @@ class Putting:
 
     async def put(self, put: Put) -> CheckpointRow:
         """Commit a checkpoint under its alias."""
-        core, intent = self._core, put.intent
+        core, intent = self._core, await self._completed(put) if put.left else put.intent
         while True:
             if intent.save.branch is None or intent.save.draft.stored is None:
                 save = await core.with_base(await core.on_parents_branch(intent.save))
@@ -198,6 +208,23 @@ class Putting:
         if row.seq == 1:
             await self._take_over(put.spot.thread)
         return row
+
+    async def _completed(self, put: Put) -> SaveAs:
+        """With the channels that stay, which are read from the parent: it was not in the cache."""
+        core, intent, id = self._core, put.intent, put.intent.parent_id
+        found = (await core.backend.find(core.tenant, [id])).get(id)
+        stored = await core.stored(found.row) if found else None
+        stays = kept(core.codec, stored.tree, put.left) if stored else {}
+        draft = intent.save.draft
+        if not stays or stored is None or isinstance(draft.tree, CheckpointRow):
+            return intent
+        encoder = core.codec.encoder()
+        given = cast("dict[str, Any]", build_state(core.codec, draft.tree))
+        made = split(encoder, {**given, **stays}, stored.tree)
+        assert not isinstance(made, Dropped), "all of it has been stored or encoded before"
+        captured = core.captured(made, encoder, id, stored)
+        draft = draft._replace(tree=captured.tree, base=captured.base, stored=captured.stored)
+        return replace(intent, save=intent.save._replace(draft=draft))
 
     def _remember(self, put: Put, row: CheckpointRow) -> None:
         self._memory.put(put.spot, put.context.id, Entry.of(row, put.context))

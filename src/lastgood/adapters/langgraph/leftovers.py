@@ -1,0 +1,57 @@
+"""Channels that a graph does not have: another graph of the thread put them, or another version.
+
+LangGraph gives the values of the channels that a graph has, and the versions of all that the thread
+has had. What is not given and has not changed stays, as in LangGraph's savers that keep values by
+their versions. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+from langgraph.checkpoint.base import Checkpoint
+
+from lastgood.building import build
+from lastgood.codec import Codec, entries
+from lastgood.tree import Fields, Leaf, Node
+
+_SNAPSHOT = b"lg.DeltaSnapshot"
+_FRONT = 32
+"""So many bytes of a value tell its class."""
+
+
+def left_out(
+    checkpoint: Checkpoint, new_versions: Mapping[str, Any], base: Mapping[str, Any]
+) -> set[str]:
+    """The channels that are as in the checkpoint before, and come without a value."""
+    values = checkpoint["channel_values"]
+    return {
+        name
+        for name, version in checkpoint["channel_versions"].items()
+        if name not in values and name not in new_versions and base.get(name) == version
+    }
+
+
+def kept(codec: Codec, tree: Node, names: Collection[str]) -> dict[str, Any]:
+    """What a state has of some channels.
+
+    Delta channels mostly come without a value: theirs is found among the ancestors.
+    """
+    nodes = _nodes(codec, tree, names)
+    return {name: build(codec, node) for name, node in nodes.items() if not _is_snapshot(node)}
+
+
+def _nodes(codec: Codec, tree: Node, names: Collection[str]) -> dict[str, Node]:
+    if isinstance(tree, Fields):
+        keys = {name: codec.pack(name) for name in names}
+        return {name: tree.children[key] for name, key in keys.items() if key in tree.children}
+    if isinstance(tree, Leaf):
+        return {name: Leaf(data) for name, data in entries(tree.data, names).items()}
+    values = cast("dict[str, Any]", build(codec, tree))
+    return {name: Leaf(codec.pack(values[name])) for name in names if name in values}
+
+
+def _is_snapshot(node: Node) -> bool:
+    front = node.data[:_FRONT] if isinstance(node, Leaf) else node.extra
+    return _SNAPSHOT in front
