@@ -65,6 +65,24 @@ def test_what_a_graph_does_not_have_stays(
     assert found == turns(InMemorySaver(), order, durability)
 
 
+def forked(saver: Any) -> list[Any]:
+    """What a delta channel has where a graph without it has gone on from the middle of a run."""
+    new, old = app(saver, New), app(saver, Old)
+    for turn in range(3):
+        new.invoke({"told": [f"in {turn}"]}, AT, durability="sync")
+    found = []
+    for place in list(new.get_state_history(AT)):
+        before = new.get_state(place.config).values.get("told")
+        old.invoke(None, place.config, durability="sync")
+        found.append((before, new.get_state(AT).values.get("told")))
+    return found
+
+
+def test_a_delta_channel_has_no_writes_of_another_branch(saver: LastgoodSaver) -> None:
+    found = forked(saver)
+    assert found == forked(InMemorySaver())
+
+
 @pytest.mark.parametrize("extra", [0, 80])
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
 def test_whatever_is_cached_and_however_many_channels(cache_bytes: int, extra: int) -> None:

@@ -2,7 +2,8 @@
 
 LangGraph gives the values of the channels that a graph has, and the versions of all that the thread
 has had. What is not given and has not changed stays, as in LangGraph's savers that keep values by
-their versions. Pure.
+their versions. That holds for what a delta channel had stored, too: to who forks from there without
+having the channel, the ancestors would tell of writes that are another branch's. Pure.
 """
 
 from __future__ import annotations
@@ -15,10 +16,6 @@ from langgraph.checkpoint.base import Checkpoint
 from lastgood.building import build
 from lastgood.codec import Codec, entries
 from lastgood.tree import Fields, Leaf, Node
-
-_SNAPSHOT = b"lg.DeltaSnapshot"
-_FRONT = 32
-"""So many bytes of a value tell its class."""
 
 
 def left_out(
@@ -34,24 +31,12 @@ def left_out(
 
 
 def kept(codec: Codec, tree: Node, names: Collection[str]) -> dict[str, Any]:
-    """What a state has of some channels.
-
-    Delta channels mostly come without a value: theirs is found among the ancestors.
-    """
-    nodes = _nodes(codec, tree, names)
-    return {name: build(codec, node) for name, node in nodes.items() if not _is_snapshot(node)}
-
-
-def _nodes(codec: Codec, tree: Node, names: Collection[str]) -> dict[str, Node]:
+    """What a state has of some channels."""
     if isinstance(tree, Fields):
         keys = {name: codec.pack(name) for name in names}
-        return {name: tree.children[key] for name, key in keys.items() if key in tree.children}
+        nodes = {name: tree.children[key] for name, key in keys.items() if key in tree.children}
+        return {name: build(codec, node) for name, node in nodes.items()}
     if isinstance(tree, Leaf):
-        return {name: Leaf(data) for name, data in entries(tree.data, names).items()}
+        return {name: codec.unpack(data) for name, data in entries(tree.data, names).items()}
     values = cast("dict[str, Any]", build(codec, tree))
-    return {name: Leaf(codec.pack(values[name])) for name in names if name in values}
-
-
-def _is_snapshot(node: Node) -> bool:
-    front = node.data[:_FRONT] if isinstance(node, Leaf) else node.extra
-    return _SNAPSHOT in front
+    return {name: values[name] for name in names if name in values}
