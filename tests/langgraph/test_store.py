@@ -21,6 +21,7 @@ from langgraph.store.base import (
     SearchOp,
     TTLConfig,
 )
+from pydantic import BaseModel
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
 from lastgood.client import Client
@@ -68,6 +69,21 @@ class TestValues:
         assert found.value == value
         found.value["big"] = 0
         assert store.get(("n",), "k\x00é").value == value  # type: ignore[union-attr]
+
+    def test_of_models_and_other_mappings_have_keys(self, store: LastgoodStore) -> None:
+        class Profile(BaseModel):
+            name: str
+            tags: list[str] = []
+
+        class Settings(dict[str, Any]):
+            pass
+
+        for value in (Profile(name="Ann", tags=["a"]), Settings(name="Ann", tags=["a"])):
+            store.put(("users",), "ann", value)  # type: ignore[arg-type]
+            found = store.get(("users",), "ann")
+            assert found is not None
+            assert found.value == {"name": "Ann", "tags": ["a"]}
+            assert [each.key for each in store.search((), filter={"name": "Ann"})] == ["ann"]
 
     def test_of_many_namespaces(self, store: LastgoodStore) -> None:
         names = {("users", f"{number:03}") for number in range(70)}

@@ -5,7 +5,8 @@ What is wrong with one is told in the words of its caller; no store ever sees it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from langgraph.store.base import (
     GetOp,
@@ -15,6 +16,7 @@ from langgraph.store.base import (
     SearchOp,
     validate_op_namespace,
 )
+from pydantic import BaseModel
 
 from lastgood.model import LONGEST_TTL
 
@@ -22,7 +24,7 @@ from lastgood.model import LONGEST_TTL
 def checked(ops: Iterable[Op]) -> list[Op]:
     """The operations; raises ValueError or TypeError for what none can be."""
     listed = list(ops)
-    for op in listed:
+    for number, op in enumerate(listed):
         if not isinstance(op, GetOp | SearchOp | ListNamespacesOp | PutOp):
             raise ValueError(  # noqa: TRY004 - as LangGraph's own stores
                 f"{type(op).__name__} is no operation of a store. "
@@ -31,9 +33,16 @@ def checked(ops: Iterable[Op]) -> list[Op]:
         validate_op_namespace(op)
         if not isinstance(op, ListNamespacesOp):
             _check_labels(op.namespace_prefix if isinstance(op, SearchOp) else op.namespace)
-        if isinstance(op, PutOp) and op.ttl is not None:
+        if isinstance(op, PutOp):
             _check_ttl(op.ttl)
+            listed[number] = op._replace(value=_fields(op.value))
     return listed
+
+
+def _fields(value: Any) -> Any:
+    """What readers take by keys: LangGraph's own stores make a dict of any mapping or model."""
+    is_mapping = isinstance(value, Mapping | BaseModel) and type(value) is not dict
+    return dict(value) if is_mapping else value
 
 
 def _check_labels(labels: Iterable[str]) -> None:
@@ -46,6 +55,8 @@ def _check_labels(labels: Iterable[str]) -> None:
 
 
 def _check_ttl(ttl: object) -> None:
+    if ttl is None:
+        return
     if not isinstance(ttl, int | float):
         raise TypeError(f"ttl must be a number of minutes, not {type(ttl).__name__}.")
     if not -LONGEST_TTL < ttl * 60 < LONGEST_TTL:
