@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
 import pytest
+from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -378,6 +380,46 @@ def test_what_cannot_be_rebuilt_is_an_error() -> None:
     with pytest.raises(SerializationError, match=r"Order, which cannot be rebuilt") as refused:
         StockSerde([name]).load("msgpack", packed.replace(b"\xa4name", b"\xa4size"), ("t",))
     assert refused.value.path == "t"
+
+
+class TestJsonOfOldFiles:
+    """Before msgpack a class was named in a dict: unknown ones came over as such dicts, or None."""
+
+    @staticmethod
+    def stored(*id: str, **given: Any) -> dict[str, Any]:
+        return {"lc": 2, "type": "constructor", "id": list(id), **given}
+
+    def load(self, value: Any, *allowed: tuple[str, str], channel: str = "c") -> Any:
+        return StockSerde(allowed).load("json", json.dumps(value).encode(), ("t", channel))
+
+    def test_values(self) -> None:
+        when = self.stored(
+            "datetime", "datetime", method="fromisoformat", args=["2024-05-06T00:00:00+00:00"]
+        )
+        message = dumpd(HumanMessage("hello", id="1"))
+        held = self.stored("builtins", "set", args=[[1, 2]])
+        found = self.load({"when": when, "messages": [message], "held": held, "plain": {"lc": 2}})
+        assert found == {
+            "when": datetime(2024, 5, 6, tzinfo=UTC),
+            "messages": [HumanMessage("hello", id="1")],
+            "held": {1, 2},
+            "plain": {"lc": 2},
+        }
+
+    def test_classes_must_be_allowed_and_be_there(self) -> None:
+        name = Order.__module__
+        order = self.stored(*name.split("."), "Order", kwargs={"name": "x"})
+        with pytest.raises(SerializationError, match=rf"t\.c\.orders\[1\].*{name}\.Order") as error:
+            self.load({"orders": [1, order]})
+        assert f"--allow {name}:Order" in str(error.value.hint)
+        assert self.load([order], (name, "Order")) == [Order("x")]
+        order["kwargs"] = {"fields": "are others"}
+        with pytest.raises(SerializationError, match="cannot be rebuilt"):
+            self.load([order], (name, "Order"))
+
+    def test_errors_of_tasks_are_text(self) -> None:
+        error = self.stored("builtins", "ValueError", args=["no", 1])
+        assert self.load(error, channel="__error__") == "ValueError('no', 1)"
 
 
 def test_what_is_no_such_file_is_refused(tmp_path: Path, capsys: Any) -> None:

@@ -8,7 +8,9 @@ stock serializer gives its bare fields.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import ormsgpack
@@ -20,6 +22,7 @@ from lastgood.paths import render
 
 _SNAPSHOT, _ARRAY = 7, 6
 _OPTIONS = ormsgpack.OPT_NON_STR_KEYS
+_ERROR = "__error__"
 _PICKLED = (
     "is not read",
     "Read it with the library that wrote it, and save it again without pickle.",
@@ -43,7 +46,10 @@ class StockSerde:
 
     def __init__(self, allowed: Collection[Name] = ()) -> None:
         self._allowed = SAFE_MSGPACK_TYPES | set(allowed)
-        self._serde = JsonPlusSerializer(allowed_msgpack_modules=list(allowed) or None)
+        self._serde = JsonPlusSerializer(
+            allowed_msgpack_modules=list(allowed) or None,
+            allowed_json_modules=[(*module.split("."), name) for module, name in allowed] or None,
+        )
 
     def load(self, kind: str | None, data: bytes | None, where: tuple[object, ...]) -> Any:
         """A value; raises SerializationError with the place of a class that is not allowed."""
@@ -54,6 +60,8 @@ class StockSerde:
             if refused := [each for each in named if each[1] not in self._allowed]:
                 raise _refused(refused)
             return self._rebuilt(data, where)
+        if kind == "json":
+            return self._from_json(data, where)
         try:
             return self._serde.loads_typed((kind, data))
         except NotImplementedError as error:
@@ -74,6 +82,58 @@ class StockSerde:
         if bare:
             raise _not_rebuilt(where, bare[0])
         return found
+
+    def _from_json(self, data: bytes, where: tuple[object, ...]) -> Any:
+        """A value as it was stored before msgpack; the same is refused and may be allowed."""
+        stored = json.loads(data)
+        if where[-1] == _ERROR and _class_of(stored) is not None:
+            return _text_of_error(stored)
+        if refused := [each for each in _json_names(stored, where) if each[1] not in self._allowed]:
+            raise _refused(refused)
+        lost: list[Name] = []
+
+        def revive(value: dict[str, Any]) -> Any:
+            found, name = self._revived(value), _class_of(value)
+            lost.extend([name] if name is not None and found is None else [])
+            return found
+
+        found = json.loads(data, object_hook=revive)
+        if lost:
+            raise _not_rebuilt(where, lost[0])
+        return found
+
+    def _revived(self, value: dict[str, Any]) -> Any:
+        """An object, or the dict itself. Times were stored by a method, which is read no more."""
+        match value:
+            case {"lc": 2, "id": ["datetime", "datetime"], "args": [str(text)]}:
+                return datetime.fromisoformat(text)
+        return self._serde._reviver(value)
+
+
+def _class_of(value: Any) -> Name | None:
+    """The class that a dict of the old format stands for an object of."""
+    match value:
+        case {"lc": 2, "type": "constructor", "id": [*module, str(name)]} if module:
+            return ".".join(map(str, module)), name
+    return None
+
+
+def _json_names(value: Any, path: tuple[object, ...]) -> Iterator[Named]:
+    """Every class that a value of the old format names, and where."""
+    name = _class_of(value)
+    if name is not None:
+        yield path, name
+        for given in (value.get("args"), value.get("kwargs")):
+            yield from _json_names(given, path)
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _json_names(item, (*path, key))
+
+
+def _text_of_error(stored: dict[str, Any]) -> str:
+    """As today's savers store one."""
+    given = ", ".join(map(repr, stored.get("args") or ()))
+    return f"{stored['id'][-1]}({given})"
 
 
 def _not_read(where: tuple[object, ...], kind: str) -> SerializationError:
