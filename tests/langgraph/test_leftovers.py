@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 
-from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.adapters.langgraph import LastgoodSaver, memory
 from lastgood.cli import main
 from tests.langgraph.test_import import contents
 
@@ -89,6 +89,14 @@ def test_whatever_is_cached_and_however_many_channels(cache_bytes: int, extra: i
     saver = LastgoodSaver.from_memory(cache_bytes=cache_bytes)
     expected = turns(InMemorySaver(), [LONG], "sync", extra)
     assert turns(saver, [LONG], "sync", extra) == expected
+
+
+def test_what_is_not_remembered_is_looked_up(
+    saver: LastgoodSaver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if thousands of other checkpoints had been put since this one was read."""
+    monkeypatch.setattr(memory, "LIMIT", 0)
+    assert turns(saver, [LONG], "sync") == turns(InMemorySaver(), [LONG], "sync")
 
 
 def test_what_the_source_of_an_import_has_lost_stays_lost(tmp_path: Path) -> None:

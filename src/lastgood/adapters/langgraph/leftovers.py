@@ -18,16 +18,18 @@ from lastgood.codec import Codec, entries
 from lastgood.tree import Fields, Leaf, Node
 
 
-def left_out(
-    checkpoint: Checkpoint, new_versions: Mapping[str, Any], base: Mapping[str, Any]
-) -> set[str]:
-    """The channels that are as in the checkpoint before, and come without a value."""
+def left_out(checkpoint: Checkpoint, new_versions: Mapping[str, Any]) -> frozenset[str]:
+    """The channels that have not changed in this step, and come without a value."""
     values = checkpoint["channel_values"]
-    return {
-        name
-        for name, version in checkpoint["channel_versions"].items()
-        if name not in values and name not in new_versions and base.get(name) == version
-    }
+    versions = checkpoint["channel_versions"]
+    return frozenset(name for name in versions if name not in values and name not in new_versions)
+
+
+def as_before(
+    names: Collection[str], versions: Mapping[str, Any], base: Mapping[str, Any]
+) -> set[str]:
+    """Those of some channels that are as in the checkpoint before."""
+    return {name for name in names if name in base and base[name] == versions[name]}
 
 
 def kept(codec: Codec, tree: Node, names: Collection[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ parked for a day, out of sight, and taken over when it begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -15,7 +15,7 @@ import ormsgpack
 from langgraph.checkpoint.base import Checkpoint
 
 from lastgood.adapters.graph_names import WRITES, Spot, revised_place, run_place
-from lastgood.adapters.langgraph.leftovers import kept, left_out
+from lastgood.adapters.langgraph.leftovers import as_before, kept, left_out
 from lastgood.adapters.langgraph.memory import Entry, Memory
 from lastgood.adapters.langgraph.shapes import (
     FRAMEWORK,
@@ -33,7 +33,7 @@ from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.errors import CheckpointNotFoundError, SerializationError
 from lastgood.item_rules import ChangeItems, ChangeItemsBeside, ItemDraft, hidden
-from lastgood.manifest import Stored
+from lastgood.manifest import Stored, may_have
 from lastgood.rows import CheckpointRow, ItemRow
 from lastgood.rules import Save
 from lastgood.shelving import change_items, every_item
@@ -55,7 +55,7 @@ class Put(NamedTuple):
     branch: str | None = None
     """The branch that it is to be on; else that of what it follows."""
     left: frozenset[str] = frozenset()
-    """Channels that are to be taken over from what it follows, which was not at hand."""
+    """Channels that may have to be taken over from what it follows, which was not at hand."""
 
 
 class Putting:
@@ -78,7 +78,7 @@ class Putting:
         """Encode the channels that are new; the others are taken over from the parent."""
         known = self._memory.get(spot, parent)
         context = Context.of(checkpoint, parent)
-        left = left_out(checkpoint, new_versions, known.versions if known else {})
+        left = left_out(checkpoint, new_versions) if parent is not None else frozenset[str]()
         captured = self._captured(spot, checkpoint, new_versions, known, left)
         step = metadata.get("step")
         about = About(
@@ -108,8 +108,8 @@ class Putting:
             parent_id=known.id if known else b"",
             beside=self._noted(spot.thread, run),
         )
-        missed = frozenset(left) if captured.stored is None else frozenset[str]()
-        return Put(spot, context, intent, run, left=missed)
+        at_hand = known is not None and captured.stored is not None
+        return Put(spot, context, intent, run, left=frozenset() if at_hand else left)
 
     def _held(self, spot: Spot, metadata: Mapping[str, Any]) -> int | None:
         """The thread, by its key, in which the graph around a subgraph is.
@@ -130,7 +130,7 @@ class Putting:
         checkpoint: Checkpoint,
         new_versions: Mapping[str, Any],
         known: Entry | None,
-        left: set[str],
+        left: Collection[str],
     ) -> Captured:
         base = self._core.cache.get(known.id) if known else None
         same = unchanged(checkpoint, new_versions, known.versions) if known else set()
@@ -140,8 +140,9 @@ class Putting:
         encoder = self._core.codec.encoder()
         values = self._hooked(checkpoint["channel_values"])
         tree = base.tree if base else None
-        if left and tree is not None:
-            stays = kept(self._core.codec, tree, left)
+        if left and known is not None and tree is not None:
+            names = as_before(left, checkpoint["channel_versions"], known.versions)
+            stays = kept(self._core.codec, tree, names)
             values, same = {**values, **stays}, same | stays.keys()
         if spot.namespace and isinstance(tree, Fields):
             tree = crossed(tree, starts="__start__" in values)
@@ -188,8 +189,10 @@ class Putting:
 
     async def put(self, put: Put) -> CheckpointRow:
         """Commit a checkpoint under its alias."""
-        core, intent = self._core, await self._completed(put) if put.left else put.intent
+        core, intent, left = self._core, put.intent, put.left
         while True:
+            if left and intent.parent_id:
+                intent, left = await self._completed(intent, put), frozenset()
             if intent.save.branch is None or intent.save.draft.stored is None:
                 save = await core.with_base(await core.on_parents_branch(intent.save))
                 intent = replace(intent, save=save)
@@ -209,14 +212,19 @@ class Putting:
             await self._take_over(put.spot.thread)
         return row
 
-    async def _completed(self, put: Put) -> SaveAs:
+    async def _completed(self, intent: SaveAs, put: Put) -> SaveAs:
         """With the channels that stay, which are read from the parent: it was not in the cache."""
-        core, intent, id = self._core, put.intent, put.intent.parent_id
+        core, draft, id = self._core, intent.save.draft, intent.parent_id
         found = (await core.backend.find(core.tenant, [id])).get(id)
-        stored = await core.stored(found.row) if found else None
-        stays = kept(core.codec, stored.tree, put.left) if stored else {}
-        draft = intent.save.draft
-        if not stays or stored is None or isinstance(draft.tree, CheckpointRow):
+        base = Context.read(core.codec, found.row).versions if found else {}
+        names = as_before(put.left, put.context.versions, base)
+        if found is None or isinstance(draft.tree, CheckpointRow):
+            return intent
+        if not any(may_have(found.row.manifest, name) for name in names):
+            return intent  # mostly these are channels that a node has consumed
+        stored = await core.stored(found.row)
+        stays = kept(core.codec, stored.tree, names)
+        if not stays:
             return intent
         encoder = core.codec.encoder()
         given = cast("dict[str, Any]", build_state(core.codec, draft.tree))
