@@ -108,6 +108,15 @@ def test_a_wrong_sqlite_address_shows_a_right_one(colour: Any, url: str) -> None
         colour.open(url)
 
 
+@pytest.mark.parametrize("name", ["a?b#c%20.db", "100%25.db", "plain name.db"])
+def test_the_address_of_a_client_opens_the_same_store(name: str, place: Path) -> None:
+    for made in (BlockingClient.sqlite(place / name), BlockingClient.files(place / f"{name}.d")):
+        with made as client:
+            saved, url = save(client, 1), client.url
+        with BlockingClient.open(url) as again:
+            assert again.restore(saved).verify_integrity()
+
+
 def test_an_address_is_decoded(place: Path) -> None:
     for url, name in (
         ("sqlite:///a%20b.db", "a b.db"),

@@ -402,7 +402,7 @@ class Machine(RuleBasedStateMachine):
         """Refused to who was overtaken: by somebody who entered, on a head that has moved."""
         thread, id = self.threads.get(run.thread), run.handle.run_id
         there = thread is not None and thread.life == run.life
-        if not there and (thread is None or run.base or run.agent not in thread.entries):
+        if not there:
             with pytest.raises(ThreadDeletedError):
                 run.handle.finish({"done": True})
             return

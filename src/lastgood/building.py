@@ -6,7 +6,7 @@ a list inside a tree, at the cost of what is appended wherever the path leads th
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
+from collections.abc import Mapping, MutableSequence
 from typing import Any
 
 from lastgood import pages, paths
@@ -24,7 +24,7 @@ from lastgood.codec import (
     map_header,
     name_places,
 )
-from lastgood.errors import CheckpointIntegrityError
+from lastgood.errors import CheckpointIntegrityError, SerializationError
 from lastgood.splitting import Addition, Path, appended, split
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
@@ -123,11 +123,25 @@ def _spelled(node: Node, pieces: list[bytes]) -> bool:
 
 def build_state(codec: Codec, node: Node, making: Making = ANEW) -> object:
     """The value of a whole state; what this process lacks the class of knows its place in it."""
-    with Noticing() as opaques:
-        value = build(codec, node, making)
+    try:
+        with Noticing() as opaques:
+            value = build(codec, node, making)
+    except SerializationError as error:
+        raise _placed(codec, node, error) if codec.strict_types else error from error.__cause__
     if opaques:
         name_places(value, "state")
     return value
+
+
+def _placed(codec: Codec, node: Node, error: SerializationError) -> SerializationError:
+    """The error with the place of the first class that is not accepted; nothing is made of it."""
+    with Noticing() as opaques:
+        value = build(codec.showing(), node)
+    if not opaques:
+        return error
+    name_places(value, "state")
+    path = opaques[0].lastgood_path
+    return SerializationError(f"{path}: {error.message}", path=path, hint=error.hint)
 
 
 def _items(
@@ -186,7 +200,7 @@ def list_at(value: object, steps: Path, path: Path = ()) -> MutableSequence[Any]
 
 def _down(target: object, step: object, path: Path) -> object:
     try:
-        if isinstance(step, str) and hasattr(target, step) and not hasattr(target, "keys"):
+        if isinstance(step, str) and hasattr(target, step) and not isinstance(target, Mapping):
             return getattr(target, step)
         return target[step]  # type: ignore[index]
     except (KeyError, IndexError, TypeError):

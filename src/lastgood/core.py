@@ -120,9 +120,15 @@ class Core:
 
     def capture(self, state: object, thread: str, agent: str, base: bytes = b"") -> Captured:
         """Encode a state, after the user's hook has had it."""
-        if self.options.before_save is not None:
-            state = self.options.before_save(state)
-        return self.encode(state, thread, agent, base)
+        return self.encode(self.hooked(state), thread, agent, base)
+
+    def hooked(self, state: object) -> object:
+        """What the user's hook makes of a state; raises TypeError if it forgets to return it."""
+        hook = self.options.before_save
+        kept = state if hook is None else hook(state)
+        if kept is None and state is not None:
+            raise TypeError("before_save returned None. Let it return the state to store.")
+        return kept
 
     def encode(self, state: object, thread: str, agent: str, base: bytes = b"") -> Captured:
         """Encode a state, against the tree of `base` or of what was last seen in the lane."""

@@ -34,6 +34,11 @@ class Entry(NamedTuple):
     """The extra that brings its driver."""
 
 
+def in_address(path: str) -> str:
+    """A path as it is written in an address, from which `unquote` gives it back."""
+    return path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+
+
 def _sqlite_path(url: str) -> dict[str, Any]:
     """`sqlite:///rel.db` is relative, `sqlite:////abs.db` is absolute."""
     rest = url.removeprefix("sqlite:")

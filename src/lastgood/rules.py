@@ -101,7 +101,7 @@ class Save(NamedTuple):
             tenant=self.tenant,
             thread=self.thread,
             agent=draft.agent,
-            branch=self.branch,
+            branch=None if self.follows else self.branch,
             ids=tuple([id for id in wanted if id]),
             large=() if isinstance(tree, CheckpointRow) else manifest.large_pages(tree),
         )
@@ -293,6 +293,8 @@ def moved_on(where: str, found: Found, base: CheckpointRow | None, began: str) -
     head = found.tip or found.head
     age = (found.now - head.created_at) / 1e6 if head else 0.0
     now = f"@{head.seq} ({ago(age)})" if head else "gone"
+    if base and found.branch and found.branch.name != base.branch:
+        now += f" on branch {found.branch.name!r}"
     return StaleWriterError(
         f"{where} moved on: you began at {began}, the head is {now}.",
         expected=base and base.label,

@@ -15,7 +15,7 @@ from lastgood.ids import new_id
 from lastgood.model import MAIN
 from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow
 from lastgood.rules import Save, moved_on
-from lastgood.thread_rules import check_holder, deleted, opened
+from lastgood.thread_rules import check_holder, opened
 
 Expect = Literal["new", "existing"]
 ERROR_LIMIT = 500
@@ -146,6 +146,7 @@ class Leave(Repeatable):
     result: bytes = b""
     branch: str | None = None
     base: CheckpointRow | None = None
+    holder: int | None = None
 
     @property
     def scope(self) -> Scope:
@@ -154,7 +155,7 @@ class Leave(Repeatable):
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
         run = found.run
         if self.status == "done":
-            self._check_thread(found)
+            check_holder(self.holder, found, self.thread)
         if run is None or run.id != self.run or run.status == "done":
             return Writes()
         if self.status == "done":
@@ -172,12 +173,6 @@ class Leave(Repeatable):
                 result=self.result,
             )
         )
-
-    def _check_thread(self, found: Found) -> None:
-        """The thread is there, and no later one of its name: that would not have this run."""
-        if found.run is None:
-            raise deleted(self.thread)
-        check_holder(self.base.thread if self.base else None, found, self.thread)
 
     def _check_head(self, found: Found, run: RunRow) -> None:
         """If somebody has entered since and has saved, the run is theirs."""

@@ -193,6 +193,7 @@ class Run(AsyncOnly, Generic[S]):
                 result=result,
                 branch=self._place.branch,
                 base=self._row,
+                holder=self._thread,
             )
         )
 
@@ -253,7 +254,8 @@ class Run(AsyncOnly, Generic[S]):
         self._check_open()
         about = self._about(step_name, None, None)
         encoder = self._core.codec.encoder()
-        added = addition(encoder, paths.parse(path), items)
+        steps = paths.parse(path)
+        added = addition(encoder, steps, items, lambda: len(list_at(self.state, steps)))
         done: list[Pending] = []
         try:
             return await self._in_turn(lambda: self._append(added, items, about, encoder, done))

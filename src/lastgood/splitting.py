@@ -8,7 +8,7 @@ operation suspends for the first time.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Sequence as Items
 from dataclasses import replace
 from functools import lru_cache
@@ -256,9 +256,11 @@ class Addition(NamedTuple):
     binary: bool
 
 
-def addition(encoder: Encoder, steps: Path, items: Items[object]) -> Addition:
-    """Encode what is to be appended to the list at a path."""
-    encoded, binary = encoder.pack_telling(items, steps)
+def addition(
+    encoder: Encoder, steps: Path, items: Items[object], length: Callable[[], int]
+) -> Addition:
+    """Encode what is to be appended to the list at a path, which is that long."""
+    encoded, binary = encoder.pack_more(items, steps, length)
     return Addition(steps, tuple(encoded), binary)
 
 

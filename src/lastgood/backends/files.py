@@ -42,6 +42,7 @@ from lastgood.commits import Found, Intent, Scope, Writes, decided
 from lastgood.errors import LastgoodError
 from lastgood.item_rules import belongs
 from lastgood.manifest import Spot, check_parts
+from lastgood.registry import in_address
 from lastgood.reports import Problem
 from lastgood.rows import ItemRow
 from lastgood.serial import Turnstile
@@ -69,7 +70,7 @@ class FilesBackend(Backend, forking.Forkable):
         self.directory = os.fspath(directory)
         if not self.directory:
             raise ValueError("the directory has no name. For the one you are in: '.'")
-        self.url = f"files:{self.directory}"
+        self.url = f"files:{in_address(str(self.directory))}"
         self.durability: Durability = durability
         self.failpoint: Callable[[str], None] = _no_failpoint
         # The store stays where it is when the working directory changes.

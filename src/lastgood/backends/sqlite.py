@@ -57,6 +57,7 @@ from lastgood.errors import (
     StorageError,
     TransientStorageError,
 )
+from lastgood.registry import in_address
 from lastgood.reports import Problem
 from lastgood.rows import ItemRow
 
@@ -84,7 +85,7 @@ class SqliteBackend(Backend, forking.Forkable):
         self.path = os.fspath(path)
         if self.path in ("", ":memory:"):
             raise ValueError(f"{self.path!r} is no file. For a store in memory: Client.memory().")
-        self.url = f"sqlite:///{self.path}"
+        self.url = f"sqlite:///{in_address(self.path)}"
         self.durability: Durability = durability
         self.failpoint: Failpoint = _no_failpoint
         self._clock = clock

@@ -104,8 +104,7 @@ class StoredStates(StoredMessages[StateT]):
         """
         where = self._where(config)
         seen = self._writers.expects(config, where)
-        hook = self._core.options.before_save
-        value = _checked(state) if hook is None else hook(_checked(state))
+        value = self._core.hooked(_checked(state))
         intent = CacheState(
             tenant=self._core.tenant,
             thread=where.thread,

@@ -8,6 +8,7 @@ between threads: each call makes its own encoder or decoder. Invariant: what `pa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from lastgood.codec import refusal, text
@@ -42,6 +43,13 @@ class Codec:
         self.strict_types = strict_types
         self.on_unserializable: Policy = on_unserializable
         self.max_depth = max_depth
+        self._shows = False
+
+    def showing(self) -> Codec:
+        """One to which a class that is not accepted is opaque, instead of an error."""
+        other = copy(self)
+        other._shows = True
+        return other
 
     def encoder(self, root: str = "state", policy: Policy | None = None) -> Encoder:
         """An encoder for one save; `root` is the first word of the paths in its errors."""
@@ -104,7 +112,7 @@ class Codec:
         return self.unpack(text.to_binary(spelled))
 
     def _decoder(self) -> Decoder:
-        return Decoder(self.registry, strict_types=self.strict_types)
+        return Decoder(self.registry, strict_types=self.strict_types, shows=self._shows)
 
     def _joined(self, kind: int, extra: bytes, content: Any) -> object:
         if kind in _PLAIN_MAKERS:

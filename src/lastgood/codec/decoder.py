@@ -54,8 +54,9 @@ KINDS: dict[int, Kind] = {
 class Decoder:
     """Reads one piece of stored data; made anew for each, so that levels and errors are its own."""
 
-    def __init__(self, registry: Registry, *, strict_types: bool) -> None:
+    def __init__(self, registry: Registry, *, strict_types: bool, shows: bool = False) -> None:
         self._registry = registry
+        self._shows = shows
         self._strict = strict_types
         self._level = 0
         self._failure: BaseException | None = None
@@ -90,8 +91,8 @@ class Decoder:
             return self._opaque(missing, number, payload())
 
     def _opaque(self, missing: Unresolved, number: int, payload: bytes) -> Opaque:
-        if self._strict:
-            raise damaged(f"{missing.label}: {missing.reason}") from None
+        if self._strict and not self._shows:
+            raise damaged(f"{missing.label}: {missing.reason}", missing.hint) from None
         return Opaque(missing.label, number, payload, missing.reason)
 
     def _record(self, body: Any) -> object:
@@ -195,9 +196,9 @@ _MAKERS: dict[int, Callable[[Decoder, Any], object]] = {
 _PACKED = {number: make for number, make in _MAKERS.items() if number not in _RAW}
 
 
-def damaged(why: str) -> SerializationError:
+def damaged(why: str, hint: str = "") -> SerializationError:
     """The error for bytes that cannot be read."""
-    return SerializationError(f"The stored value cannot be read: {why}.")
+    return SerializationError(f"The stored value cannot be read: {why}.", hint=hint)
 
 
 def as_damage(error: BaseException) -> BaseException:

@@ -85,14 +85,19 @@ class Encoder:
             return self._walker.drive(self._walker.each(values, path))
         return packed
 
-    def pack_telling(self, values: Sequence[object], path: Steps) -> tuple[list[bytes], bool]:
-        """The same, exact, and whether any of them may hold something binary."""
+    def pack_more(
+        self, values: Sequence[object], path: Steps, first: Callable[[], int]
+    ) -> tuple[list[bytes], bool]:
+        """The same for the end of a list, exact, and whether any may hold something binary.
+
+        Which number the first of them has is asked where paths have to be told.
+        """
         packed = self._native.pack_each(values)
         if packed is not None:
             seen = self._native.inspect(values, packed)
             if seen.exact:
                 return packed, seen.binary
-        return self._walker.drive(self._walker.each(values, path)), True
+        return self._walker.drive(self._walker.each(values, path, first())), True
 
     def pack_items(self, items: Sequence[Item], path: Steps, *, exact: bool = True) -> list[bytes]:
         """The bytes of each key and its value, put together."""

@@ -74,10 +74,11 @@ class Number:
 class Unresolved(Exception):
     """Raised by `make` when the body is sound but this process lacks what it names."""
 
-    def __init__(self, label: str, reason: str) -> None:
+    def __init__(self, label: str, reason: str, hint: str = "") -> None:
         super().__init__(label, reason)
         self.label = label
         self.reason = reason
+        self.hint = hint
 
 
 class Refused(Exception):

@@ -181,7 +181,7 @@ class Registry:
         if entry is not None:
             return entry.cls
         if strict:
-            raise ValueError(f"{label} {_STRICT}. {_ACCEPT}")
+            raise Unresolved(label, f"it {_STRICT}", f"{_ACCEPT}.")
         cls = find(label)
         if cls is None:
             raise Unresolved(label, _absence(label))

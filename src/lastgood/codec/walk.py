@@ -163,10 +163,10 @@ class Walker:
             parts.append(quick or (yield section, path))
         return array(parts)
 
-    def each(self, values: Iterable[object], path: Steps) -> Walks:
-        """The bytes of each element that can be kept."""
+    def each(self, values: Iterable[object], path: Steps, first: int = 0) -> Walks:
+        """The bytes of each element that can be kept; the first one has that number."""
         found = []
-        for index, value in enumerate(values):
+        for index, value in enumerate(values, first):
             try:
                 found.append(self._quick(value) or (yield value, (*path, index)))
             except SerializationError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -111,3 +112,34 @@ async def editing_the_list_of_an_append(store: Store) -> None:
         found = await store.client().restore("s@")
         assert found.state == run.state
         assert found.state["last"] == deque([2, 3, 4], maxlen=3)
+
+
+@dataclass
+class Ring:
+    """An object whose fields are named like the methods of a mapping."""
+
+    keys: list[int] = field(default_factory=list)
+    items: list[int] = field(default_factory=list)
+
+
+@case()
+async def appending_inside_of_an_object(store: Store) -> None:
+    """Whatever its fields are called."""
+    client = store.client()
+    async with client.run("s", initial={"ring": Ring()}) as run:
+        await run.append("ring.items", 1)
+        await run.append("ring.keys", 2)
+    assert (await client.restore("s@")).state == {"ring": Ring([2], [1])}
+
+
+@case()
+async def what_cannot_be_appended_is_told_by_its_place(store: Store) -> None:
+    """By the number that it would have in the list."""
+    client, lenient = store.client(), store.client(on_unserializable="drop")
+    async with client.run("s", initial={"l": [1, 2, 3]}) as run:
+        with pytest.raises(SerializationError) as caught:
+            await run.append("l", 4, {"k": len})
+        assert caught.value.path == "state.l[4].k"
+    async with lenient.run("s") as run:
+        await run.append("l", 4, {"k": len})
+    assert [loss.path for loss in (await client.resolve("s@")).losses] == ["state.l[4].k"]

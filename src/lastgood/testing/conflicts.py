@@ -270,3 +270,21 @@ async def two_branches_append_in_turn(store: Store) -> None:
     assert info is not None
     assert info.size < 120_000
     assert len(await branches(fresh, "s")) == 2
+
+
+@case()
+async def who_is_refused_is_told_where_the_lane_went(store: Store) -> None:
+    """A rewind or a switch leaves the run's own branch as it was: its end is not the head."""
+    client = store.client()
+    async with client.run("s", initial={"n": 0}) as run:
+        await run.save({"n": 1})
+        rewound = await client.rewind("s", 1)
+        await client.fork("s@1", branch="idea")
+        for branch in (rewound.branch, (await client.switch("s", "idea")).branch):
+            await client.switch("s", branch)
+            with pytest.raises(StaleWriterError, match=f"on branch {branch!r}") as caught:
+                await run.save({"n": 2})
+            assert caught.value.head == (await client.resolve("s@")).checkpoint_id
+            assert caught.value.expected == run.base
+        await client.switch("s", "main")
+        await run.save({"n": 2})

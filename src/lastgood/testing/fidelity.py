@@ -46,7 +46,7 @@ class Outer:
 
 @dataclass
 class Note:
-    """A plain data class; `made` counts constructions."""
+    """A plain data class."""
 
     text: str
     tags: list[str] = field(default_factory=list)
@@ -332,3 +332,16 @@ async def a_save_keeps_the_moment_it_was_called(store: Store) -> None:
     for number, saved in enumerate(saves):
         found = (await client.restore(saved)).state
         assert (found["n"], len(found["items"])) == (number, 5000 + number)
+
+
+@case()
+async def a_class_that_is_not_accepted_is_told_by_its_place(store: Store) -> None:
+    """To a strict client, wherever it stands."""
+    notes = [Note(f"{number}" * 300) for number in range(20)]
+    saved = await save(store.client(), "s", {"x": [1, {"note": Note("n")}], "long": notes})
+    with pytest.raises(SerializationError, match="strict_types is on") as caught:
+        await store.client(strict_types=True).restore(saved)
+    assert caught.value.path == "state.x[1].note"
+    assert caught.value.hint.startswith("Register the class")
+    accepting = store.client(strict_types=True, types=[Note])
+    assert (await accepting.restore(saved)).state["long"] == notes

@@ -119,6 +119,15 @@ async def before_save_compacts_the_state(store: Store) -> None:
     assert set(seen) == {threading.get_ident()}
 
 
+@case()
+async def before_save_must_return_the_state(store: Store) -> None:
+    """One that only changes it would have None stored in its place: TypeError, nothing written."""
+    client = store.client(before_save=lambda state: state.pop("scratch", None))
+    with pytest.raises(TypeError, match="before_save returned None"):
+        await save(client, "s", {"n": 1})
+    assert len(await client.threads()) == 0
+
+
 @case("S05")
 async def a_state_that_is_too_large(store: Store) -> None:
     """Refused with both numbers, nothing written."""
