@@ -1,6 +1,7 @@
 """Threads of graphs on the command line: messages, next nodes, open questions."""
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -180,6 +181,7 @@ def test_what_a_task_of_an_entrypoint_asks_is_told_once(tmp_path: Path, capsys: 
             for words in (["threads"], ["log", "t"], ["show", "t"]):
                 out = told(capsys, *words, "--store", path)
                 assert out.count(f'waits for "{question}"') == out.count("waits for") == 1
+            assert re.search(r"next +work\n", out)
 
 
 def test_a_subgraph_that_nobody_goes_on_with_waits_for_nobody(tmp_path: Path, capsys: Any) -> None:

@@ -97,6 +97,9 @@ def _next(state: Any, writes: Sequence[Write]) -> str:
     if not nodes:
         return "nothing: the graph is through"
     left = next_nodes(state, _paths_through(writes))
+    if left == [_START]:  # an entrypoint has a name of its own, which its tasks tell
+        paths = (write.path for write in writes if write.path.startswith(_PULLED))
+        left = list(dict.fromkeys(path.removeprefix(_PULLED) for path in paths)) or left
     return _counted(left) if left else f"what follows {_counted(nodes)}"
 
 
