@@ -13,6 +13,7 @@ from lastgood import pages, paths
 from lastgood.codec import (
     DICT,
     LIST,
+    NOWHERE,
     Codec,
     Dropped,
     Encoder,
@@ -137,10 +138,10 @@ def _placed(codec: Codec, node: Node, error: SerializationError) -> Serializatio
     """The error with the place of the first class that is not accepted; nothing is made of it."""
     with Noticing() as opaques:
         value = build(codec.showing(), node)
-    if not opaques:
-        return error
     name_places(value, "state")
-    path = opaques[0].lastgood_path
+    path = next((each.lastgood_path for each in opaques if each.lastgood_path != NOWHERE), None)
+    if path is None:
+        return error
     return SerializationError(f"{path}: {error.message}", path=path, hint=error.hint)
 
 

@@ -172,6 +172,9 @@ class Save(NamedTuple):
 
     def _line(self, found: Found, *, long: bool) -> Line:
         name = self._name(found)
+        if self.follows and found.lane is not None and found.lane.current != name:
+            base = found.rows.get(self.parent) if isinstance(self.parent, bytes) else None
+            raise self._stale(found, base, began="a checkpoint that was removed")
         if self.parent is HEAD:
             return Line(found.tip, name, current=found.lane is None)
         if self.kind == "handoff":
@@ -208,8 +211,7 @@ class Save(NamedTuple):
             return Line(parent, name, current=self.switch or found.lane is None)
         if self.branch is not None and found.branch is None:
             return Line(parent, self.branch, current=self.switch)
-        moved_away = self.follows and found.lane.current != name
-        if parent.id in heads and not moved_away:
+        if parent.id in heads:
             return Line(parent, name, current=self.switch)
         if self.on_conflict == "reject":
             raise self._stale(found, parent)

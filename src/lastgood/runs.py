@@ -193,7 +193,7 @@ class Run(AsyncOnly, Generic[S]):
                 result=result,
                 branch=self._place.branch,
                 base=self._row,
-                holder=self._thread,
+                holder=self._thread or None,
             )
         )
 

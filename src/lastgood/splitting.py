@@ -87,7 +87,7 @@ def split(
 def _opened(base: Leaf, same: Collection[object]) -> Fields:
     """What a small mapping has under some of its keys."""
     found = entries(base.data, same)
-    return Fields(DICT, b"", {_short_name(key): Leaf(v) for key, v in found.items()})
+    return Fields(DICT, b"", {short_name(key): Leaf(v) for key, v in found.items()})
 
 
 def _leaf(encoder: Encoder, value: object, path: Path) -> Leaf | Dropped | None:
@@ -104,7 +104,7 @@ def _fields(site: _Site) -> Node | Dropped:
     child: Node | Dropped | None
     size = 0
     for key, item in site.shape.content:
-        name = _short_name(key) if type(key) is str else site.encoder.pack(key, site.path)
+        name = short_name(key) if type(key) is str else site.encoder.pack(key, site.path)
         if isinstance(name, Dropped):
             continue
         if name in children:
@@ -131,7 +131,7 @@ def _closed(children: dict[bytes, Node]) -> Leaf | None:
 
 
 @lru_cache(maxsize=4096)
-def _short_name(key: str) -> bytes:
+def short_name(key: str) -> bytes:
     """The encoding of a key; the same few come at every save."""
     return _KEYS.pack(key)
 

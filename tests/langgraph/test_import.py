@@ -417,6 +417,12 @@ class TestJsonOfOldFiles:
         with pytest.raises(SerializationError, match="cannot be rebuilt"):
             self.load([order], (name, "Order"))
 
+    def test_what_was_never_stored_is_refused(self) -> None:
+        nothing = {"lc": 1, "type": "not_implemented", "id": ["shop", "Order"], "repr": "Order()"}
+        with pytest.raises(SerializationError) as refused:
+            self.load([nothing])
+        assert refused.value.path == "t.c"
+
     def test_errors_of_tasks_are_text(self) -> None:
         error = self.stored("builtins", "ValueError", args=["no", 1])
         assert self.load(error, channel="__error__") == "ValueError('no', 1)"

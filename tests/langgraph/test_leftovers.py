@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langgraph.channels import DeltaChannel
+from langgraph.checkpoint.base import empty_checkpoint, uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
@@ -106,3 +107,22 @@ def test_what_the_source_of_an_import_has_lost_stays_lost(tmp_path: Path) -> Non
         assert main(["import", "langgraph-sqlite", stock, "--store", target]) == 0
         with LastgoodSaver.from_sqlite(target) as ours:
             assert contents(ours) == contents(theirs)
+
+
+def test_the_same_put_once_more_adds_nothing(tmp_path: Path) -> None:
+    """Also in a process that has to look up what stays."""
+
+    def put(saver: Any, parent: Any, id: str, values: dict[str, Any], new: dict[str, str]) -> Any:
+        same = {"id": id, "ts": "2026-01-01T00:00:00+00:00"}
+        checkpoint: Any = {**empty_checkpoint(), **same, "channel_values": values}
+        checkpoint["channel_versions"] = {"other": "1"} | new
+        return saver.put(parent, checkpoint, {"step": 1}, new)
+
+    first: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    ids = sorted(str(uuid6()) for _ in range(2))
+    for _ in range(3):
+        with LastgoodSaver.from_sqlite(str(tmp_path / "ours.db")) as saver:
+            root = put(saver, first, ids[0], {"a": 1, "other": LONG}, {"a": "1", "other": "1"})
+            put(saver, root, ids[1], {"a": 2}, {"a": "2"})
+            assert saver.get_tuple(AT).checkpoint["channel_values"] == {"a": 2, "other": LONG}
+            assert saver.client.blocking.stats("t").checkpoints == 2

@@ -143,7 +143,7 @@ class PostgresBackend(RemoteBackend):
         thread, head = recalled.line.thread, recalled.line.head
         assert thread is not None and head is not None, "a line with a head"  # noqa: PT018
         if answers.found[query] != (recalled.version, seal_of(thread)):
-            self._memory.moved(place)
+            self._memory.moved(place, recalled.version)
             return None
         tables = RecalledTables(scope, answers.clock, recalled)
         return None if head.expired(tables.now_in(thread)) else tables.look(scope)

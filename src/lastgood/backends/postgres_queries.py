@@ -152,7 +152,7 @@ class Questions:
         if isinstance(query, AskCheckpoints):
             return self._by_ids(query.place, query.ids)
         if isinstance(query, AskVersion):
-            text = self._key.strip("()").replace("thread", "version, seal", 1)
+            text = f"SELECT version, seal FROM {self._at}.thread WHERE tenant = %s AND name = %s"
             return Statement(text, _place(query.place), lambda rows: rows[0] if rows else None)
         cls, where, values, one = _keyed(query)
         table = f"{self._at}.{TABLES[cls]}"

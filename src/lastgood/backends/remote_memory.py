@@ -78,8 +78,11 @@ class Memory:
         recalled = known.recalled(scope) if known else None
         return recalled if recalled and recalled.line.head else None
 
-    def moved(self, place: ThreadName) -> None:
-        """Somebody else has changed a thread, and may do so again."""
+    def moved(self, place: ThreadName, version: int | None) -> None:
+        """A thread is not at that version any more: somebody else writes, unless we did."""
+        known = self._threads.get(place)
+        if known is not None and known.version != version:
+            return
         self.forget(place)
         if len(self._restless) >= LIMIT:
             self._restless.clear()

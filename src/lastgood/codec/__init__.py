@@ -23,7 +23,7 @@ from lastgood.codec.kinds import (
 from lastgood.codec.levels import closed, container_body, opened, split_values, text_body
 from lastgood.codec.msgpack import array_header, entries, ext, map_header, skip
 from lastgood.codec.native import ROW
-from lastgood.codec.opaque import Noticing, Opaque, name_places
+from lastgood.codec.opaque import NOWHERE, Noticing, Opaque, name_places
 from lastgood.codec.records import blank_record, cached_names, is_record, slots_of
 from lastgood.codec.registry import Registry, register
 from lastgood.model import Loss
@@ -51,6 +51,7 @@ __all__ = [
     "DROPPED",
     "FORMAT",
     "LIST",
+    "NOWHERE",
     "ORDERED_DICT",
     "ROW",
     "SETS",

@@ -17,6 +17,10 @@ _set = object.__setattr__
 _BORN: ContextVar[list[Opaque] | None] = ContextVar("born", default=None)
 
 
+NOWHERE = "This value"
+"""The place of one that is not told: inside of a set, of a key, or of another one."""
+
+
 class Opaque:
     """What stands in the place of an object that cannot be rebuilt here.
 
@@ -44,7 +48,7 @@ class Opaque:
         _set(self, "lastgood_code", code)
         _set(self, "lastgood_payload", payload)
         _set(self, "lastgood_reason", reason)
-        _set(self, "lastgood_path", "This value")
+        _set(self, "lastgood_path", NOWHERE)
         born = _BORN.get()
         if born is not None:
             born.append(self)

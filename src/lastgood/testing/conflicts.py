@@ -288,3 +288,20 @@ async def who_is_refused_is_told_where_the_lane_went(store: Store) -> None:
             assert caught.value.expected == run.base
         await client.switch("s", "main")
         await run.save({"n": 2})
+
+
+@case()
+async def a_run_whose_lane_moved_to_a_line_that_ended(store: Store) -> None:
+    """Refused, though the current branch has no head; the branch that it left is not moved."""
+    client = store.client()
+    async with client.run("s", agent_id="a", initial={"n": 0}) as run:
+        await run.save({"n": 1})
+        base = run.base
+        root = await save(client, "s", {"n": "over"}, parent_id=None)
+        other = await save(client, "s", {"n": "other"}, parent_id=base)
+        await client.expire(root)
+        with pytest.raises(StaleWriterError):
+            await run.save({"n": 2})
+    found = await client.branches("s")
+    assert [each.head.checkpoint_id for each in found if each.head] == [other]
+    assert (await client.verify(data=True)).clean

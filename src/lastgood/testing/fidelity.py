@@ -343,5 +343,9 @@ async def a_class_that_is_not_accepted_is_told_by_its_place(store: Store) -> Non
         await store.client(strict_types=True).restore(saved)
     assert caught.value.path == "state.x[1].note"
     assert caught.value.hint.startswith("Register the class")
+    odd = await save(store.client(), "s", {"in a set": {Shade.LIGHT}})
+    with pytest.raises(SerializationError, match="strict_types is on") as caught:
+        await store.client(strict_types=True).restore(odd)
+    assert caught.value.path == ""
     accepting = store.client(strict_types=True, types=[Note])
     assert (await accepting.restore(saved)).state["long"] == notes

@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import Checkpoint
 
 from lastgood.building import build
 from lastgood.codec import Codec, entries
+from lastgood.splitting import short_name
 from lastgood.tree import Fields, Leaf, Node
 
 
@@ -35,10 +36,13 @@ def as_before(
 def kept(codec: Codec, tree: Node, names: Collection[str]) -> dict[str, Any]:
     """What a state has of some channels."""
     if isinstance(tree, Fields):
-        keys = {name: codec.pack(name) for name in names}
+        keys = {name: short_name(name) for name in names}
         nodes = {name: tree.children[key] for name, key in keys.items() if key in tree.children}
         return {name: build(codec, node) for name, node in nodes.items()}
     if isinstance(tree, Leaf):
-        return {name: codec.unpack(data) for name, data in entries(tree.data, names).items()}
+        # Mostly these are channels that a node has consumed: their names are not in it.
+        names = [name for name in names if not name.isascii() or name.encode() in tree.data]
+        found = entries(tree.data, names) if names else {}
+        return {name: codec.unpack(data) for name, data in found.items()}
     values = cast("dict[str, Any]", build(codec, tree))
     return {name: values[name] for name in names if name in values}

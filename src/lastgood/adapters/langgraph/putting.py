@@ -200,6 +200,8 @@ class Putting:
             if not isinstance(writes.answer, Known):
                 break
             intent = _corrected(intent, writes.answer, put)
+            if left and intent.parent_id:  # what it is compared with has them, too
+                intent, left = await self._completed(intent, put), frozenset()
             again = await self._same(intent)
             if again is not None:
                 return again

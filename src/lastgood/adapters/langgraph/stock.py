@@ -60,9 +60,9 @@ class StockSerde:
             if refused := [each for each in named if each[1] not in self._allowed]:
                 raise _refused(refused)
             return self._rebuilt(data, where)
-        if kind == "json":
-            return self._from_json(data, where)
         try:
+            if kind == "json":
+                return self._from_json(data, where)
             return self._serde.loads_typed((kind, data))
         except NotImplementedError as error:
             raise _not_read(where, kind) from error
