@@ -204,7 +204,7 @@ def test_appending_is_the_same_as_saving(
     for tail in tails:
         base = shop.load(data, slots) if cold else base
         encoder = CODEC.encoder()
-        node = grafted(CODEC, encoder, base.tree, addition(encoder, ("x", "m"), tail))
+        node = grafted(CODEC, encoder, base.tree, addition(encoder, ("x", "m"), tail, lambda: 0))
         state["x"]["m"].extend(tail)  # type: ignore[index]
         assert node.hash == made(state).hash
         data, slots, base, _ = shop.save(node, base)
