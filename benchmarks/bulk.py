@@ -42,8 +42,8 @@ class _Model:
     """The rows of a store with one checkpoint, of which copies are made."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        from lastgood.backends.sqlite_rows import unfolded
-        from lastgood.backends.sqlite_schema import select
+        from lastgood.backends.sqlite.rows import unfolded
+        from lastgood.backends.sqlite.schema import select
         from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow, unsealed
 
         self._connection = connection
@@ -56,7 +56,7 @@ class _Model:
         self._checkpoint = unsealed(CheckpointRow, unfolded(found))
 
     def multiply(self, threads: int, checkpoints: int) -> None:
-        from lastgood.backends.sqlite_schema import COLUMNS, stamp
+        from lastgood.backends.sqlite.schema import COLUMNS, stamp
         from lastgood.rows import CheckpointRow
 
         for table in ("thread", "lane", "branch", "checkpoint"):
@@ -91,7 +91,7 @@ class _Model:
         self._connection.execute(f"INSERT INTO lastgood_{table} VALUES ({marks})", sealed(row))
 
     def _line(self, thread: int, checkpoints: int) -> Iterator[tuple[object, ...]]:
-        from lastgood.backends.sqlite_rows import folded
+        from lastgood.backends.sqlite.rows import folded
         from lastgood.rows import seal_of
 
         parent, parent_digest = b"", b""

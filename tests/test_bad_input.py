@@ -231,6 +231,15 @@ def test_a_bisection_by_nothing(predicate: Any) -> None:
             client.bisect("s", predicate)
 
 
+@pytest.mark.parametrize("note", [3, b"x", ["x"]], ids=repr)
+def test_a_note_that_is_no_text(note: Any) -> None:
+    with BlockingClient.memory() as client:
+        client.save("a", session_id="s", execution_state={})
+        with pytest.raises(TypeError, match=f"note must be a str, not {type(note).__name__}"):
+            client.handoff("s@", "b", note=note)
+        assert len(client.log("s")) == 1
+
+
 @pytest.mark.parametrize("after", ["9" * 30, "0", "1"])
 def test_a_cursor_beyond_the_end(client: BlockingClient, after: str) -> None:
     assert len(client.log("s", after=after)) == 0
@@ -487,6 +496,15 @@ def test_a_directory(tmp_path: Path, call: Callable[[BlockingClient], object]) -
         call(BlockingClient.sqlite(tmp_path))
 
 
+@pytest.mark.parametrize("path", ["new/", "sqlite:///new/"])
+def test_a_directory_to_be(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    opened = BlockingClient.open if ":" in path else BlockingClient.sqlite
+    with pytest.raises(ValueError, match=r"'new/' is a directory.* files:new/"):
+        opened(path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @first_calls
 def test_a_missing_directory(tmp_path: Path, call: Callable[[BlockingClient], object]) -> None:
     path = tmp_path / "nowhere" / "x.db"
@@ -527,6 +545,8 @@ def test_a_read_only_file() -> None:
         with as_an_ordinary_user():
             with pytest.raises(BackendConnectionError, match="write"):
                 client.save("a", execution_state={"n": 2}, session_id="s")
+            with pytest.raises(BackendConnectionError, match=r"even to read it: .* or use a copy"):
+                client.restore(saved)
             with suppress(LastgoodError):
                 client.close()
         Path(name).chmod(0o755)

@@ -13,10 +13,10 @@ import redis
 
 from lastgood import BlockingClient, CheckpointIntegrityError, CheckpointNotFoundError, Client
 from lastgood.backend import Backend, Extents
-from lastgood.backends import redis_cache
 from lastgood.backends.cached import BLOCK, CachedBackend, blocks_of
 from lastgood.backends.memory import MemoryBackend
-from lastgood.backends.redis_cache import RedisCache
+from lastgood.backends.redis import cache as redis_cache
+from lastgood.backends.redis.cache import RedisCache
 from lastgood.backends.wrapping import Wrapper
 from lastgood.manifest import Spot
 from lastgood.testing import COLOURS, Store

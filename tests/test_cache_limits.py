@@ -11,10 +11,10 @@ import redis
 
 from lastgood import BlockingClient, Client
 from lastgood.backend import Extents
-from lastgood.backends import redis_cache
 from lastgood.backends.cached import CachedBackend
 from lastgood.backends.memory import MemoryBackend
-from lastgood.backends.redis_cache import PENDING, RedisCache
+from lastgood.backends.redis import cache as redis_cache
+from lastgood.backends.redis.cache import PENDING, RedisCache
 from lastgood.driver import run_blocking
 from lastgood.testing import COLOURS
 from lastgood.testing.faults.proxy import Proxy

@@ -469,6 +469,17 @@ def test_null_goes_on_for_the_other_of_two() -> None:
             assert again.state == {"m": []}
 
 
+def test_null_keeps_nothing_of_one_tenant_for_a_run_of_another() -> None:
+    backend = NullBackend()
+    one, other = (BlockingClient.on(backend, tenant=tenant) for tenant in ("one", "other"))
+    with one.run("s", initial={}):
+        with other.run("s", initial={"n": 0}) as run:
+            run.save({"n": 1})
+        with other.run("s", initial={"n": 0}) as run:
+            assert run.state == {"n": 0}
+    assert shelved(backend) == {}
+
+
 def shelved(backend: NullBackend) -> dict[str, int]:
     """How much there is on each shelf."""
     fields = (

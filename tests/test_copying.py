@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lastgood import BlockingClient
+from lastgood import BlockingClient, StorageError
 from lastgood.fingerprints import Fingerprint
 from lastgood.manifest import Slot, Spot
 from lastgood.rows import CheckpointRow, ItemRow, ThreadRow, pack_slots
@@ -62,6 +62,13 @@ def test_the_source_is_only_read(tmp_path: Path) -> None:
     with BlockingClient.sqlite(path) as client, BlockingClient.memory() as target:
         assert client.copy_to(target).threads == 1
     assert path.read_bytes() == before
+
+
+def test_a_store_that_keeps_nothing_is_no_target() -> None:
+    with BlockingClient.memory() as source, BlockingClient.null() as target:
+        source.save("a", session_id="s", execution_state={"n": 1})
+        with pytest.raises(StorageError, match="keeps nothing"):
+            source.copy_to(target)
 
 
 def _row(**changed: Any) -> CheckpointRow:

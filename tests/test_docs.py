@@ -376,7 +376,7 @@ class TestTheReadingOfPages:
         [
             ("core.Core.capture", True),
             ("core.Core.nothing", False),
-            ("backends.group.Group.drain", True),
+            ("backends.sqlite.group.Group.drain", True),
             ("rows.ThreadRow.newest", True),
             ("client.Client.save", True),
             ("client.durability", True),

@@ -6,8 +6,12 @@ import difflib
 import fcntl
 import json
 import random
+import shutil
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,7 @@ from hypothesis import strategies as st
 from lastgood import (
     BackendConnectionError,
     BlockingClient,
+    CheckpointConflictError,
     CheckpointIntegrityError,
     CheckpointManager,
     Client,
@@ -27,11 +32,12 @@ from lastgood import (
     TransientStorageError,
     manifest,
 )
-from lastgood.backends import files_disk
-from lastgood.backends.files_checkpoint import Names, file_of, opened
-from lastgood.backends.files_names import directory_of, place_of
-from lastgood.backends.files_store import FileStore
-from lastgood.backends.memory_shelves import StoredPart
+from lastgood.backends.files import disk
+from lastgood.backends.files.checkpoint_file import Names, file_of, opened
+from lastgood.backends.files.names import directory_of, place_of
+from lastgood.backends.files.store import FileStore
+from lastgood.backends.memory.shelves import StoredPart
+from lastgood.checkpointers import ClientCheckpointer, Message
 from lastgood.codec import Codec, text
 from lastgood.manifest import Spot
 from lastgood.pages import SLICE
@@ -265,7 +271,9 @@ def test_addresses(colour: Any, place: Path) -> None:
         assert made.url == f"files:{directory}"
     assert made.durability == "relaxed"
     assert colour.files("x").durability == "strict"
-    for url in ("files:x?mode=ro", "files:x#y"):
+    assert colour.open("files:///abs/dir").url == "files:///abs/dir"
+    assert colour.files("//abs/dir").url == "files:/abs/dir"
+    for url in ("files:x?mode=ro", "files:x#y", "files://rel/dir", "files://"):
         with pytest.raises(ValueError, match="files:DIR"):
             colour.open(url)
     with pytest.raises(ValueError, match="no name"):
@@ -346,7 +354,7 @@ def test_a_lock_that_is_never_given_back_is_told(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And it holds up its own thread only; readers do not ask for it."""
-    monkeypatch.setattr(files_disk, "PATIENCE", 0.2)
+    monkeypatch.setattr(disk, "PATIENCE", 0.2)
     client = client_in(place)
     client.save("a", execution_state={"n": 1}, session_id="s")
     with (place / "store/threads/default/s/.lock").open("rb+") as held:
@@ -356,6 +364,38 @@ def test_a_lock_that_is_never_given_back_is_told(
         client.save("a", execution_state={"n": 3}, session_id="other")
         assert client.latest(agent_id="a", session_id="s").state == {"n": 1}
     client.save("a", execution_state={"n": 4}, session_id="s")
+    assert [header.seq for header in client.log("s")] == [2, 1]
+
+
+def test_a_lock_that_never_stays_the_same_file_is_given_up(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "PATIENCE", 0.1)
+    with client_in(place) as client:
+        client.save("a", execution_state={"n": 1}, session_id="s")
+        monkeypatch.setattr(disk, "_is_at", lambda *_: False)
+        with pytest.raises(TransientStorageError, match="never stayed the same file"):
+            client.save("a", execution_state={"n": 2}, session_id="s")
+
+
+def test_a_lock_whose_file_was_deleted_is_waited_for_anew(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waited for the deleted one must not work beside whoever has the new one."""
+    monkeypatch.setattr(disk, "PATIENCE", 0.5)
+    client, path = client_in(place), place / "store/threads/default/s/.lock"
+    client.save("a", execution_state={"n": 1}, session_id="s")
+    with ThreadPoolExecutor() as pool, path.open("rb+") as old:
+        fcntl.flock(old, fcntl.LOCK_EX)
+        waits = pool.submit(client.save, "a", execution_state={"n": 2}, session_id="s")
+        time.sleep(0.2)
+        path.unlink()
+        with path.open("wb") as new:
+            fcntl.flock(new, fcntl.LOCK_EX)
+            fcntl.flock(old, fcntl.LOCK_UN)
+            with pytest.raises(TransientStorageError, match="locked by somebody else"):
+                waits.result()
+    client.save("a", execution_state={"n": 3}, session_id="s")
     assert [header.seq for header in client.log("s")] == [2, 1]
 
 
@@ -387,3 +427,162 @@ def test_a_row_that_was_changed_is_told_by_its_id(place: Path) -> None:
     path.write_text(path.read_text().replace('"step": 0', '"step": 9'))
     with pytest.raises(CheckpointIntegrityError, match=f"changed outside of Lastgood: .*{ref}"):
         client_in(place).restore(ref)
+
+
+def test_a_file_that_was_put_back_is_there_again(place: Path) -> None:
+    """For clients that have seen that it was missing, too: that is what they were told to do."""
+    for number in range(3):
+        client_in(place).save("a", session_id="s", execution_state={"n": number})
+    client, path = client_in(place), files_in(place)[1]
+    path.rename(place / "aside")
+    with pytest.raises(CheckpointIntegrityError, match="2 checkpoint rows of 3"):
+        client.restore("s@2")
+    assert not client.verify().clean
+    (place / "aside").rename(path)
+    assert client.restore("s@2").state == {"n": 1}
+    assert client.verify(data=True).clean
+
+
+def _renamed(directory: Path) -> None:
+    directory.rename(directory.with_name("lost-and-found"))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a merge conflict": lambda directory: (directory / "thread.json").write_text("<<<<<<< HEAD\n"),
+    "no file of the thread": lambda directory: (directory / "thread.json").unlink(),
+    "another name": _renamed,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("since", [None, datetime(2020, 1, 1, tzinfo=UTC)])
+def test_a_copy_names_a_thread_that_cannot_be_read(
+    damage: str, since: datetime | None, place: Path
+) -> None:
+    client = client_in(place)
+    for thread in ("one", "other"):
+        client.save("a", session_id=thread, execution_state={"n": 1})
+    DAMAGES[damage](place / "store/threads/default/one")
+    report = client.copy_to(BlockingClient.memory(), since=since)
+    assert (report.threads, report.complete) == (1, False)
+    name = "lost-and-found" if damage == "another name" else "one"
+    assert [(each.thread, each.kind) for each in report.problems] == [(name, "damaged")]
+    assert client.stats().threads == 1
+    assert len(client.sweep().skipped) == 1
+    with BlockingClient.files(place / "store", tenant="else") as others:
+        assert others.copy_to(BlockingClient.memory()).complete
+
+
+def test_two_files_for_one_checkpoint_are_told(place: Path) -> None:
+    """A merge of two copies of a store: neither of them is taken for the other."""
+    client_in(place).save("a", session_id="s", execution_state={"n": 1})
+    shutil.copytree(place / "store", place / "copy")
+    other = BlockingClient.files(place / "copy", durability="relaxed")
+    theirs = other.save("a", session_id="s", execution_state={"by": "them"})
+    ours = client_in(place).save("a", session_id="s", execution_state={"by": "us"})
+    client_in(place).save("a", session_id="s", execution_state={"n": 3})
+    [path] = (place / "copy").rglob(f"*-{theirs}.json")
+    merged = place / "store/threads/default/s" / path.name
+    merged.write_bytes(path.read_bytes())
+
+    client = client_in(place)
+    for ref in (ours, theirs, "s@2"):
+        with pytest.raises(CheckpointIntegrityError, match=rf"two files for @2: .*{ours}"):
+            client.restore(ref)
+    [problem] = client.verify(data=True).problems
+    assert problem.checkpoints == ("s@2",)
+    assert client.restore("s@").state == {"n": 3}
+    client.save("a", session_id="s", execution_state={"n": 4})
+    merged.unlink()
+    assert client.restore("s@2").state == {"by": "us"}
+    assert client.verify(data=True).clean
+
+    merged.write_bytes(path.read_bytes())
+    assert client.delete("s")
+    assert files_in(place / "store") == []
+
+
+@pytest.mark.parametrize("tenant", ["default", "else"])
+def test_two_threads_of_one_number_are_told(tenant: str, place: Path) -> None:
+    """Two copies of a store that each began a thread: a merge of them finds no conflict."""
+    client_in(place).save("a", session_id="base", execution_state={})
+    shutil.copytree(place / "store", place / "copy")
+    other = BlockingClient.files(place / "copy", tenant=tenant, durability="relaxed")
+    other.save("a", session_id="theirs", execution_state={"by": "them"})
+    client_in(place).save("a", session_id="ours", execution_state={"by": "us"})
+    theirs = f"threads/{tenant}/theirs"
+    shutil.copytree(place / "copy" / theirs, place / "store" / theirs)
+
+    client = client_in(place)
+    assert not client.verify().clean
+    assert client.restore("ours@").state == {"by": "us"}
+    both = BlockingClient.on(client._direct._core.backend, tenant=tenant)
+    with pytest.raises(CheckpointIntegrityError, match="came from another store") as caught:
+        both.restore("theirs@")
+    assert ("ours" in str(caught.value)) == (tenant == "default")
+    if tenant == "default":
+        statuses = {info.thread_id: info.status for info in client.threads()}
+        assert statuses == {"base": "idle", "ours": "idle", "theirs": "damaged"}
+        report = client.copy_to(BlockingClient.memory())
+        assert [each.thread for each in report.problems] == ["theirs"]
+
+    shutil.rmtree(place / "store" / theirs)
+    assert other.copy_to(both).complete
+    assert both.restore("theirs@").state == {"by": "them"}
+    assert client.verify(data=True).clean
+
+
+def test_what_a_killed_save_left_is_not_where_its_id_is(place: Path) -> None:
+    client_in(place).save("a", session_id="first", execution_state={})
+    shutil.copytree(place / "store", place / "copy")
+    other = BlockingClient.files(place / "copy", durability="relaxed")
+    ref = other.save("a", session_id="first", execution_state={"n": 1})
+    [path] = (place / "copy").rglob(f"*-{ref}.json")
+    shutil.copy(path, place / "store/threads/default/first")  # the file of the thread came last
+    client_in(place).save("a", session_id="second", execution_state={"n": 2}, checkpoint_id=ref)
+
+    assert client_in(place).restore(ref).state == {"n": 2}
+    with pytest.raises(CheckpointConflictError, match="exists already"):
+        client_in(place).save("a", session_id="third", execution_state={}, checkpoint_id=ref)
+    assert client_in(place).verify(data=True).clean
+
+
+def test_an_old_copy_of_the_file_of_a_thread_is_told(place: Path) -> None:
+    """What was saved since then would be taken for what a killed save left, and be removed."""
+    client, path = client_in(place), place / "store/threads/default/s/thread.json"
+    client.save("a", session_id="s", execution_state={"n": 1})
+    old = path.read_bytes()
+    for number in (2, 3):
+        client.save("a", session_id="s", execution_state={"n": number})
+    newest = path.read_bytes()
+    path.write_bytes(old)
+    for use in (client_in(place).restore, client_in(place).expire):
+        with pytest.raises(CheckpointIntegrityError, match=r"ends at @1 .* beside it at @3"):
+            use("s@")
+    with pytest.raises(CheckpointIntegrityError, match="newest copy"):
+        client_in(place).save("a", session_id="s", execution_state={})
+    assert not client_in(place).verify().clean
+    path.write_bytes(newest)
+    assert client_in(place).restore("s@").state == {"n": 3}
+    assert client_in(place).verify(data=True).clean
+    path.write_bytes(old)
+    for later in files_in(place)[1:]:
+        later.rename(place / later.name)
+    assert client_in(place).restore("s@").state == {"n": 1}
+    client_in(place).save("a", session_id="s", execution_state={"n": 2})
+
+
+def test_so_it_is_where_only_items_were_changed_since(place: Path) -> None:
+    path = place / "store/threads/default/s/thread.json"
+    config = {"thread_id": "s", "user_id": "ann"}
+    checkpointer = ClientCheckpointer(Client.files(place / "store", durability="relaxed"))
+    checkpointer.put_messages(config, [Message("user", "hello")])
+    old = path.read_bytes()
+    for said in ("one", "two"):
+        checkpointer.put_messages(config, [Message("user", said)])
+    newest = path.read_bytes()
+    path.write_bytes(old)
+    with pytest.raises(CheckpointIntegrityError, match="newest copy"):
+        client_in(place).save("a", session_id="s", execution_state={})
+    path.write_bytes(newest)
+    assert len(checkpointer.get_messages(config)) == 3

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lastgood import BlockingClient, CheckpointConflictError
-from lastgood.backends import group
-from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.sqlite import group
+from lastgood.backends.sqlite.backend import SqliteBackend
 from lastgood.driver import run_blocking
 from lastgood.item_rules import ChangeItems, ChangeItemsBeside, ItemDraft
 

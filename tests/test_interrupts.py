@@ -24,10 +24,10 @@ import pytest
 
 from lastgood import BlockingClient, StorageError, TransientStorageError
 from lastgood.backends import forking
-from lastgood.backends.files import FilesBackend
+from lastgood.backends.files.backend import FilesBackend
 from lastgood.backends.memory import MemoryBackend
-from lastgood.backends.sqlite import SqliteBackend
-from lastgood.backends.sqlite_connection import plain_connect
+from lastgood.backends.sqlite.backend import SqliteBackend
+from lastgood.backends.sqlite.connection import plain_connect
 from lastgood.testing.processes import fork
 from signals import handling
 

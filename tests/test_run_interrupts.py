@@ -20,8 +20,8 @@ import pytest
 from lastgood import BlockingClient, Client, RunStateError, SerializationError, StaleWriterError
 from lastgood import register as registered
 from lastgood.backends.memory import MemoryBackend
-from lastgood.backends.sqlite import SqliteBackend
-from lastgood.backends.sqlite_connection import Connections
+from lastgood.backends.sqlite.backend import SqliteBackend
+from lastgood.backends.sqlite.connection import Connections
 from lastgood.testing.processes import fork
 from signals import handling
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lastgood import BlockingClient, CheckpointIntegrityError
-from lastgood.backends.sqlite import SqliteBackend
-from lastgood.backends.sqlite_connection import plain_connect
+from lastgood.backends.sqlite.backend import SqliteBackend
+from lastgood.backends.sqlite.connection import plain_connect
 from lastgood.backends.tables import COUNTED
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lastgood import BlockingClient
-from lastgood.backends import sqlite_log
+from lastgood.backends.sqlite import log as sqlite_log
 
 KILLED = """
 import os, signal, sys

@@ -16,14 +16,14 @@ from lastgood import (
     SerializationError,
 )
 from lastgood.backend import Located
-from lastgood.backends import verified
-from lastgood.backends.sqlite import SqliteBackend
-from lastgood.backends.sqlite_connection import plain_connect
-from lastgood.backends.sqlite_lines import LIMIT, Lines
-from lastgood.backends.sqlite_rows import folded, unfolded
-from lastgood.backends.sqlite_schema import COLUMNS, select
+from lastgood.backends.sqlite import verified
+from lastgood.backends.sqlite.backend import SqliteBackend
+from lastgood.backends.sqlite.connection import plain_connect
+from lastgood.backends.sqlite.lines import LIMIT, Lines
+from lastgood.backends.sqlite.rows import folded, unfolded
+from lastgood.backends.sqlite.schema import COLUMNS, select
+from lastgood.backends.sqlite.verified import Verified
 from lastgood.backends.tables import COUNTED
-from lastgood.backends.verified import Verified
 from lastgood.rows import (
     TABLES,
     BranchRow,

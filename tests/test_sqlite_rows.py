@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.backends.sqlite_rows import STORED, folded, unfolded
+from lastgood.backends.sqlite.rows import STORED, folded, unfolded
 from lastgood.rows import CheckpointRow, intact, seal_of, sealed, unsealed
 
 NUMBERS = st.integers(0, (1 << 32) - 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lastgood import BlockingClient, TransientStorageError
-from lastgood.backends import sqlite_waiting
+from lastgood.backends.sqlite import waiting
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_who_has_waited_long_looks_as_often_as_the_others(
         pauses.append(seconds)
         sleep(seconds)
 
-    monkeypatch.setattr(sqlite_waiting.time, "sleep", noted)
+    monkeypatch.setattr(waiting.time, "sleep", noted)
     timer = threading.Timer(0.5, lambda: holder.execute("COMMIT"))
     timer.start()
     client.save("a", session_id="s", execution_state={"n": 1})
@@ -52,7 +52,7 @@ def test_who_has_waited_long_looks_as_often_as_the_others(
 def test_not_for_ever(
     client: BlockingClient, holder: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_waiting, "PATIENCE", 0.05)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
     with pytest.raises(TransientStorageError, match="held the write lock") as caught:
         client.save("a", session_id="s", execution_state={"n": 1})
     assert not caught.value.in_doubt

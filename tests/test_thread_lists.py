@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lastgood import BlockingClient
-from lastgood.backends.sqlite import SqliteBackend
-from lastgood.backends.sqlite_threads import FEW
+from lastgood.backends.sqlite.backend import SqliteBackend
+from lastgood.backends.sqlite.threads import FEW
 from lastgood.watching import PAGE
 
 

@@ -21,8 +21,8 @@ from lastgood import (
 from lastgood.backend import Section, Sheet
 from lastgood.backends.memory import MemoryBackend
 from lastgood.backends.null import NullBackend
-from lastgood.backends.sqlite_rows import STORED, folded, unfolded
-from lastgood.backends.sqlite_schema import select, stamp
+from lastgood.backends.sqlite.rows import STORED, folded, unfolded
+from lastgood.backends.sqlite.schema import select, stamp
 from lastgood.intervals import Intervals
 from lastgood.manifest import Spot
 from lastgood.rows import CheckpointRow, ThreadRow, sealed, unsealed

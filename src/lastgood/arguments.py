@@ -110,9 +110,14 @@ def items(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def piece(search: str | None) -> str:
     """A piece of text to look for, without regard to case."""
-    if search is not None and not isinstance(search, str):
-        raise TypeError(f"search must be a str, not {type(search).__name__}")
+    text(search, "search")
     return (search or "").casefold()
+
+
+def text(value: object, what: str) -> None:
+    """Any text, or none."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, not {type(value).__name__}")
 
 
 def _near(left: str, right: str) -> bool:

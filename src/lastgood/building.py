@@ -135,11 +135,12 @@ def build_state(codec: Codec, node: Node, making: Making = ANEW) -> object:
 
 
 def _placed(codec: Codec, node: Node, error: SerializationError) -> SerializationError:
-    """The error with the place of the first class that is not accepted; nothing is made of it."""
+    """The error with the first place of the class that it names; nothing is made of it."""
     with Noticing() as opaques:
         value = build(codec.showing(), node)
     name_places(value, "state")
-    path = next((each.lastgood_path for each in opaques if each.lastgood_path != NOWHERE), None)
+    named = (each.lastgood_path for each in opaques if each.lastgood_label in error.message)
+    path = next((path for path in named if path != NOWHERE), None)
     if path is None:
         return error
     return SerializationError(f"{path}: {error.message}", path=path, hint=error.hint)

@@ -184,6 +184,7 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
         """
         target = check_name(target_agent_id, "target_agent_id")
         arguments.name(schema, "schema")
+        arguments.text(note, "note")
         ttl = ttl_seconds if isinstance(ttl_seconds, Sentinel) else seconds(ttl_seconds)
         return await operations.handoff(
             self._core, self._driver, ref, target, schema=schema, note=note, ttl=ttl

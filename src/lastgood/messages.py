@@ -162,7 +162,8 @@ def as_text(value: object, what: str) -> str:
 
 def spoken(message: object) -> str:
     """The text that a search looks into: what is said, thought, called and answered."""
-    return "\n".join(_texts(_attribute(message, "content")))
+    names = ("content",) if isinstance(message, Message) else _SPEAKING
+    return "\n".join(text for name in names for text in _texts(_attribute(message, name)))
 
 
 def with_metadata(message: M, metadata: Mapping[str, Any] | None) -> M:
@@ -180,7 +181,12 @@ def with_metadata(message: M, metadata: Mapping[str, Any] | None) -> M:
     raise TypeError(f"metadata cannot be added to a {type(message).__name__}: {message!r:.60}")
 
 
-_SAID = ("text", "name", "arguments", "args", "result", "output", "content")
+_SPEAKING = ("content", "reasoning_content", "tool_calls", "function_call")
+"""Where messages of frameworks have their words; those of ours have all of them in the content."""
+_SAID = (
+    *("text", "thinking", "reasoning", "refusal", "summary"),
+    *("name", "arguments", "args", "input", "function", "result", "output", "content"),
+)
 """Where parts have their words, in our classes and in those of frameworks."""
 _PLAIN = (str, int, float, bytes, bytearray, NoneType)
 _SILENT = frozenset({"type", "data", "source", "url", "image_url", "file_data"})

@@ -72,7 +72,10 @@ def names(text: str) -> list[str]:
 def _render_step(step: object) -> str:
     if type(step) is str:
         return f".{step}" if _is_name(step) else f"[{json.dumps(step)}]"
-    return f"[{step!r}]"
+    try:
+        return f"[{step!r}]"
+    except Exception:  # a class of the user's own: the place must be told all the same
+        return f"[a {type(step).__name__}]"
 
 
 def _is_name(text: str) -> bool:

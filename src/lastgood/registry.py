@@ -35,7 +35,11 @@ class Entry(NamedTuple):
 
 
 def in_address(path: str) -> str:
-    """A path as it is written in an address, from which `unquote` gives it back."""
+    """A path as it is written in an address, from which `unquote` gives it back.
+
+    Two slashes at its beginning mean no more than one, and in an address they begin a host.
+    """
+    path = path[1:] if path.startswith("//") and not path.startswith("///") else path
     return path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
 
 
@@ -77,6 +81,10 @@ def _directory(url: str) -> dict[str, Any]:
     rest = url.removeprefix("files:")
     if "?" in rest or "#" in rest:
         raise ValueError(f"{url!r} has options; the address of a directory is files:DIR")
+    if rest.startswith("//") and not rest.startswith("///"):
+        raise ValueError(
+            f"{url!r} names a host; the address of a directory is files:DIR or files:/abs/DIR"
+        )
     return {"directory": unquote(rest)} if rest else {}
 
 
@@ -95,19 +103,21 @@ def _nothing(_url: str) -> dict[str, Any]:
 
 BACKENDS: dict[str, Entry] = {
     "sqlite": Entry(
-        "lastgood.backends.sqlite", "SqliteBackend", _sqlite_path, options=("durability",)
+        "lastgood.backends.sqlite.backend", "SqliteBackend", _sqlite_path, options=("durability",)
     ),
-    "memory": Entry("lastgood.backends.memory", "MemoryBackend", _nothing),
-    "files": Entry("lastgood.backends.files", "FilesBackend", _directory, options=("durability",)),
+    "memory": Entry("lastgood.backends.memory.backend", "MemoryBackend", _nothing),
+    "files": Entry(
+        "lastgood.backends.files.backend", "FilesBackend", _directory, options=("durability",)
+    ),
     "postgresql": Entry(
-        "lastgood.backends.postgres",
+        "lastgood.backends.postgres.backend",
         "PostgresBackend",
         _postgres,
         options=("durability", "schema"),
         extra="postgres",
     ),
     "redis": Entry(
-        "lastgood.backends.redis",
+        "lastgood.backends.redis.backend",
         "RedisBackend",
         _redis,
         options=("durability", "prefix"),
@@ -165,7 +175,7 @@ def behind_cache(record: Backend, url: str, ttl: int) -> Backend:
             f"cache={shown(url)!r} is not the address of a cache. Use redis://, rediss:// or "
             "unix://, for example redis://localhost:6379"
         )
-    cache = _loaded("lastgood.backends.redis_cache", "redis").RedisCache(url, ttl=ttl)
+    cache = _loaded("lastgood.backends.redis.cache", "redis").RedisCache(url, ttl=ttl)
     backend: Backend = _loaded("lastgood.backends.cached", "").CachedBackend(record, cache)
     return backend
 

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 
 import pydantic
 import pytest
+from langchain_core.messages import AIMessage
 
 from lastgood import SerializationError, registry
 from lastgood.checkpointers import (
@@ -211,6 +212,33 @@ def test_a_search_finds_what_is_called_and_answered_whatever_its_keys_are() -> N
         for text in ("Rome", "Plaza", "4711", "book", "b64", "offer")
     }
     assert found == {"Rome": 1, "Plaza": 1, "4711": 1, "book": 1, "b64": 0, "offer": 0}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        AIMessage("", tool_calls=[{"name": "book", "args": {"city": "Rome"}, "id": "call"}]),
+        {
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call",
+                    "type": "function",
+                    "function": {"name": "book", "arguments": '{"city": "Rome"}'},
+                }
+            ],
+        },
+        {"content": [{"type": "tool_use", "id": "call", "name": "book", "input": {"to": "Rome"}}]},
+        {"content": [{"type": "thinking", "thinking": "To book a room in Rome", "signature": "s"}]},
+        {"content": "Done.", "reasoning_content": "To book a room in Rome"},
+    ],
+    ids=["langchain", "openai", "anthropic", "thought", "deepseek"],
+)
+def test_a_search_finds_what_messages_of_frameworks_call_and_think(message: Any) -> None:
+    words = spoken(message)
+    assert "Rome" in words
+    assert "book" in words
+    assert "call" not in words
 
 
 @dataclass

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional  # noqa: UP035
 
+import attrs
+import msgspec
 import pydantic
+import pydantic.dataclasses
 import pytest
 
 from lastgood import Opaque, SerializationError
@@ -140,9 +143,134 @@ def test_classes_that_are_gone_inside_and_out(monkeypatch: pytest.MonkeyPatch) -
     assert checkpointer.get_state(CONFIG) == expected
 
 
+class OldBasket(pydantic.BaseModel):
+    model_config = {"extra": "allow"}
+    items: list[Any] = []
+
+
+@attrs.define
+class OldRow:
+    first: Any = None
+
+
+class OldStruct(msgspec.Struct):
+    first: Any = None
+
+
+class Loose(pydantic.BaseModel):
+    model_config = {"extra": "allow"}
+
+
+@pydantic.dataclasses.dataclass
+class Sized:
+    size: int = pydantic.Field(0, alias="cm")
+
+
+class Aliased(pydantic.BaseModel):
+    deep: int = pydantic.Field(0, validation_alias=pydantic.AliasPath("sizes", 0))
+    other: int = pydantic.Field(
+        0, validation_alias=pydantic.AliasChoices(pydantic.AliasPath("others", 0), "o")
+    )
+    pair: tuple[Sized, str] | None = None
+    either: Sized | str = ""
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ({"deep": 1, "other": 2}, {"deep": 1, "other": 2}),
+        ({"sizes": [1], "o": 2}, {"deep": 1, "other": 2}),
+        ({"pair": ({"size": 3}, "x")}, {"pair": ({"size": 3}, "x")}),
+        ({"either": {"size": 4}}, {"either": {"size": 4}}),
+    ],
+)
+def test_a_field_is_never_its_default_for_the_name_of_its_alias(stored: Any, expected: Any) -> None:
+    found = bound(stored, Aliased)
+    assert found.model_dump(include=set(expected)) == expected
+
+
+def test_a_dataclass_of_pydantic_takes_its_fields_by_name() -> None:
+    assert bound({"size": 3}, Sized).size == 3
+
+
+@dataclass
+class OldWorker:
+    """It keeps something of its own, and a field behind a property."""
+
+    name: str
+    job: int = 1
+
+    def __post_init__(self) -> None:
+        self._cache: dict[str, Any] = {}
+
+    @property  # type: ignore[no-redef]
+    def name(self) -> str:
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+
+@dataclass
+class Worker:
+    name: str
+    job: int
+
+
+class StrictWorker(pydantic.BaseModel):
+    model_config = {"extra": "forbid"}
+    name: str
+    job: int
+
+
+class Chained(pydantic.BaseModel):
+    a: int = pydantic.Field(0, alias="b")
+    b: int = pydantic.Field(0, alias="c")
+
+
+@pytest.mark.parametrize(
+    ("stored", "cls", "expected"),
+    [
+        (OldWorker("ann", 2), Worker, Worker("ann", 2)),
+        (OldWorker("ann", 2), StrictWorker, StrictWorker(name="ann", job=2)),
+        (OldWorker("ann", 2), dict, {"name": "ann", "job": 2}),
+        ({"a": 1}, Chained, Chained(b=1)),
+        ({"a": 1, "c": 3}, Chained, Chained(b=1, c=3)),
+    ],
+)
+def test_a_field_gets_its_own_value_and_no_other(stored: Any, cls: type, expected: Any) -> None:
+    checkpointer: InMemoryCheckpointer[Any] = InMemoryCheckpointer()
+    checkpointer.put_state(CONFIG, stored)
+    checkpointer.bind_state_type(cls)
+    assert checkpointer.get_state(CONFIG) == expected
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["known", "gone"])
+@pytest.mark.parametrize(
+    ("stored", "cls", "expected"),
+    [
+        (OldBasket(more=[5]), Loose, Loose(items=[], more=[5])),  # type: ignore[call-arg]
+        (OldBasket(more=[5]), dict, {"items": [], "more": [5]}),  # type: ignore[call-arg]
+        (OldRow({"name": "x"}), Order, Order(Item("x"))),
+        (OldStruct({"name": "x"}), Order, Order(Item("x"))),
+    ],
+)
+def test_every_field_of_every_sort_of_record_is_taken(
+    stored: Any, cls: type, expected: Any, gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpointer: InMemoryCheckpointer[Any] = InMemoryCheckpointer(cache_bytes=0)
+    checkpointer.put_state(CONFIG, stored)
+    if gone:
+        monkeypatch.delitem(globals(), type(stored).__name__)
+    checkpointer.bind_state_type(cls)
+    assert checkpointer.get_state(CONFIG) == expected
+
+
 @pytest.mark.parametrize(
     ("stored", "told"),
     [
+        ([1], "stored list does not fit Order: list has no fields"),
         (
             {"items": [ITEM, {"colour": "red"}]},
             r"Order: state\.items\[1\]: Item\.__init__\(\) miss",

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from cli_harness import HOSTILE, Result, on_terminal
 
 from lastgood import BlockingClient
@@ -37,6 +38,20 @@ def test_a_directory_that_is_not_there_is_no_source_and_not_made_by_a_dry_run(
     assert not (here / "plain").exists()
 
 
+@pytest.mark.parametrize("name", ["plain", "100%25 #1?"])
+def test_a_directory_of_plain_files_is_a_target_by_its_name(
+    here: Path, lastgood: Run, name: str
+) -> None:
+    with BlockingClient.files(name) as client:
+        client.save("a", session_id="mine", execution_state={})
+    assert lastgood("threads", "--store", name).code == 0
+    assert lastgood("copy", "lastgood.db", name, "--dry-run").code == 0
+    assert lastgood("copy", "lastgood.db", name).code == 0
+    with BlockingClient.files(name) as client:
+        assert len(client.threads()) == 4
+    assert "to copy: 1 thread" in lastgood("copy", name, "lastgood.db", "--dry-run").out
+
+
 def test_what_is_left_alone_is_named(here: Path, lastgood: Run) -> None:
     with BlockingClient.sqlite("b.db") as client:
         client.save("solo", session_id="single", execution_state={})
@@ -59,6 +74,9 @@ def test_wrong_words(here: Path, lastgood: Run) -> None:
     assert lastgood("copy", "lastgood.db", "b.db", "--thread", "nobody").code == 3
     wrong = lastgood("copy", "lastgood.db", "b.db", "--since", "yesterday")
     assert (wrong.code, "2026-01-31" in wrong.err) == (2, True)
+    wrong = lastgood("copy", "lastgood.db", "new/")
+    assert (wrong.code, "files:new/" in wrong.err) == (2, True)
+    assert not (here / "new").exists()
 
 
 def test_times_and_names(here: Path, lastgood: Run) -> None:

@@ -129,6 +129,15 @@ class TestLog:
         shown = lastgood("log", "run-001", "--before", "@1")
         assert (shown.code, shown.err) == (0, "run-001: no checkpoints like that\n")
 
+    def test_what_is_over_its_time_was_there_once(self, here: Path, lastgood: Run) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            client.save("a", session_id="brief", execution_state={}, ttl_seconds=1e-6)
+            with client.run("begun"):
+                pass
+        gone = "all its checkpoints were removed or are over their time"
+        assert lastgood("log", "brief").err == f"brief: {gone}\n"
+        assert lastgood("log", "begun").err == "begun: no checkpoints yet\n"
+
     def test_a_number_must_be_one(self, here: Path, lastgood: Run) -> None:
         assert lastgood("log", "run-001", "--limit", "0").code == 2
         assert lastgood("log", "run-001", "--before", "x").code == 2
@@ -207,6 +216,13 @@ class TestShow:
     def test_the_nearest_name_is_suggested(self, here: Path, lastgood: Run, ref: str) -> None:
         shown = lastgood("show", ref)
         assert (shown.code, shown.err.endswith("Did you mean 'single'?\n")) == (3, True)
+
+    def test_a_name_that_begins_with_a_dash(self, here: Path, lastgood: Run) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            client.save("a", session_id="-dash", execution_state={"n": 1})
+        refused = lastgood("show", "-dash")
+        assert (refused.code, "dash stands behind `--`" in refused.err) == (2, True)
+        assert lastgood("show", "--", "-dash").code == 0
 
     def test_an_id_or_its_first_digits(self, here: Path, lastgood: Run) -> None:
         log = json.loads(lastgood("log", "single", "--json").out)["checkpoints"]

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood import BlockingClient
-from lastgood.backends.sqlite_schema import stamp
+from lastgood.backends.sqlite.schema import stamp
 from lastgood.cli import printing, values
 from lastgood.cli.cleaning import clean, clean_lines, columns, shortened
 from lastgood.cli.doctor_checks import clock_finding, sqlite_finding

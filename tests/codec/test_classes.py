@@ -6,8 +6,11 @@ import enum
 import pickle
 import subprocess
 import sys
+import threading
 import types
+from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import attrs
 import msgspec
@@ -248,11 +251,92 @@ def test_a_field_added_to_the_class_gets_its_plain_default(module):
         assert calls == []
 
 
+def test_a_default_that_a_class_shares_is_the_same(module):
+    """Only models copy whatever can change; what stands for nothing is known by its identity."""
+
+    @dataclasses.dataclass
+    class Nothing:
+        lock: Any = dataclasses.field(default_factory=threading.Lock)
+
+    nothing = Nothing()
+
+    @attrs.define
+    class Row:
+        name: str
+        size: Any = nothing
+        tags: Any = ["new"]  # noqa: RUF008
+
+    class Struct(msgspec.Struct):
+        name: str
+        size: Any = nothing
+
+    for cls in (Row, Struct):
+        place(module, cls)
+        one, two = (codec.unpack(stored(f"vanishing:{cls.__name__}", {"name": "x"})) for _ in "ab")
+        assert one.size is nothing
+        assert two.size is nothing
+    assert codec.unpack(stored("vanishing:Row", {"name": "x"})).tags == ["new"]
+
+
+def test_a_default_that_can_change_is_no_other_objects(module):
+    class Settings(pydantic.BaseModel):
+        tags: list = []
+
+    class Agent(pydantic.BaseModel):
+        name: str
+        settings: Settings = place(module, Settings)()
+        tools: list = ["search"]
+
+    place(module, Agent)
+    one, two = (codec.unpack(stored("vanishing:Agent", {"name": "x"})) for _ in range(2))
+    one.settings.tags.append(1)
+    one.tools.append("pay")
+    assert (two.settings.tags, two.tools) == ([], ["search"])
+    assert Agent(name="y").settings.tags == []
+
+
 def test_a_field_added_to_a_pydantic_model_counts_as_not_set(module):
     place(module, pydantic.create_model("Order", a=(int, ...), b=(int, 5), c=(list, [])))
     restored = codec.unpack(stored("vanishing:Order", {"a": 1}))
     assert (restored.a, restored.b, restored.c) == (1, 5, [])
     assert restored.model_fields_set == {"a"}
+
+
+def test_a_class_that_was_a_pydantic_model_keeps_what_it_had_beside_its_fields(module):
+    class Agent(pydantic.BaseModel):
+        model_config = {"extra": "allow"}
+        name: str
+        _private: int = 1
+
+    packed = codec.pack(place(module, Agent)(name="x", more=2))
+    place(module, dataclasses.make_dataclass("Agent", ["name"]))
+    assert vars(codec.unpack(packed)) == {"name": "x", "more": 2, "_private": 1}
+    for made in (
+        dataclasses.make_dataclass("Agent", ["name"], slots=True),
+        msgspec.defstruct("Agent", ["name"]),
+        NamedTuple("Agent", [("name", str)]),
+    ):
+        place(module, made)
+        with pytest.raises(
+            SerializationError, match="no place for the stored field _private, more"
+        ):
+            codec.unpack(packed)
+
+
+def test_what_a_pydantic_model_got_room_for_since_can_be_used(module):
+    class Agent(pydantic.BaseModel):
+        model_config = {"extra": "allow"}
+        name: str
+        _cache: dict = pydantic.PrivateAttr(default_factory=dict)
+        _limit: int = 9
+
+    place(module, Agent)
+    restored = codec.unpack(stored("vanishing:Agent", {"name": "x"}))
+    assert (restored._cache, restored._limit) == ({}, 9)
+    assert restored == Agent(name="x")
+    restored.more = 1
+    assert restored.model_extra == {"more": 1}
+    assert codec.unpack(codec.pack(restored)) == restored
 
 
 def test_a_field_added_to_other_sorts_gets_its_default_too(module):
@@ -268,6 +352,21 @@ def test_a_struct_field_without_a_value_stays_unset():
     assert restored.args == [1]
     with pytest.raises(AttributeError):
         _ = restored.name
+
+
+def test_what_a_struct_has_beside_its_fields_is_stored_with_them(module):
+    class Roomy(msgspec.Struct, dict=True):
+        name: str
+
+        @cached_property
+        def length(self):
+            return len(self.name)
+
+    value = place(module, Roomy)("x")
+    value.note = ["beside"]
+    assert value.length == 1
+    restored = codec.unpack(codec.pack(value))
+    assert (restored.name, vars(restored)) == ("x", {"note": ["beside"]})
 
 
 def test_a_field_taken_from_the_class_stays_on_the_object_if_it_has_room():
@@ -314,6 +413,19 @@ def test_a_cached_property_is_computed_again_and_not_stored():
     assert "double" not in vars(restored)
     assert restored.double == 3
     assert restored.area == derived.area
+
+
+@pytest.mark.parametrize("default", [{}, {"area": 0}], ids=["bare", "default"])
+@pytest.mark.parametrize("make", [dataclasses.dataclass, attrs.define(slots=False)])
+def test_a_field_in_the_place_of_a_cached_property_is_stored(module, make, default):
+    class Computed:
+        @cached_property
+        def area(self):
+            return 0
+
+    stated = type("Stated", (Computed,), {"__annotations__": {"area": int}, **default})
+    value = place(module, make(stated))(area=7)
+    assert codec.unpack(codec.pack(value)).area == 7
 
 
 def test_what_typing_notes_on_an_object_is_not_stored():
@@ -432,6 +544,34 @@ def test_one_name_means_one_class():
         registry.register(Frozen, "f", encode=str)
     with pytest.raises(ValueError, match="is not a data class"):
         registry.register(Celsius, "c")
+
+
+def test_a_class_that_is_defined_again_takes_its_own_place(module):
+    """As when a module is reloaded, or a cell of a notebook run again."""
+    registry = Registry()
+    reading = Codec(registry)
+    fields = [["a"], ["a", ("b", int, 2)]]
+    old, new = (place(module, dataclasses.make_dataclass("Invoice", each)) for each in fields)
+    registry.register(old)
+    packed = [reading.pack(old(1))]
+    registry.register(old, "invoice")
+    packed.append(reading.pack(old(1)))
+    registry.register(new, "invoice")
+    packed.append(reading.pack(old(1)))
+    assert [reading.unpack(each) for each in packed] == [new(1)] * 3
+
+
+def test_classes_of_one_function_do_not_take_each_others_names():
+    def made():
+        class Invoice(Point):
+            pass
+
+        return Invoice
+
+    registry = Registry()
+    registry.register(made(), "invoice")
+    with pytest.raises(ValueError, match="'invoice' is already the name of"):
+        registry.register(made(), "invoice")
 
 
 def test_register_is_a_decorator_in_three_ways_for_the_whole_process():

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood import paths
+from lastgood.codec import Codec
+from lastgood.errors import SerializationError
 
 steps = st.lists(st.text() | st.integers() | st.from_regex(r"[a-z_]\w*", fullmatch=True)).map(tuple)
 
@@ -58,6 +60,18 @@ def test_a_root_word_stands_in_front():
 
 def test_other_keys_are_shown_by_their_repr():
     assert paths.render((None, (1, 2))) == "[None][(1, 2)]"
+
+
+class Mute:
+    def __repr__(self):
+        raise RuntimeError("nothing to show")
+
+
+@pytest.mark.parametrize("key", [Mute(), (1, Mute())], ids=["alone", "inside"])
+def test_a_key_that_cannot_show_itself_is_told_by_its_class(key):
+    where = rf"state.a\[a {type(key).__name__}\]"
+    with pytest.raises(SerializationError, match=where):
+        Codec().pack({"a": {key: 1}})
 
 
 def test_a_long_path_is_shortened_in_the_middle():

@@ -19,8 +19,8 @@ from rich_store import same_every_time
 from stores import Stores, is_files, is_redis, is_server, opened
 
 from lastgood import BlockingClient, LastgoodError
-from lastgood.backends.files_disk import Disk
-from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.files.disk import Disk
+from lastgood.backends.sqlite.backend import SqliteBackend
 from lastgood.testing.faults.kills import POINTS, REMOTE_POINTS, arm
 from lastgood.testing.faults.store import View, view
 

@@ -13,14 +13,10 @@ from failpoint_driver import Bench
 from rich_store import same_every_time
 from stores import opened
 
-from lastgood.backends import (
-    postgres_connections,
-    postgres_wire,
-    redis_clients,
-    remote_attempts,
-    turns,
-)
-from lastgood.backends.redis_scripts import COMMIT
+from lastgood.backends.postgres import connections, wire
+from lastgood.backends.redis import clients
+from lastgood.backends.redis.scripts import COMMIT
+from lastgood.backends.remote import attempts, turns
 from lastgood.item_rules import ChangeItems, ItemDraft
 from lastgood.item_rules import Outcome as ItemOutcome
 from lastgood.testing.faults.proxy import Proxy
@@ -81,12 +77,12 @@ SERVERS = {
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bounds, shorter: 2 s of patience, 1 s of silence."""
-    monkeypatch.setattr(remote_attempts, "PATIENCE", 2.0)
+    monkeypatch.setattr(attempts, "PATIENCE", 2.0)
     monkeypatch.setattr(turns, "PATIENCE", 1.0)
-    monkeypatch.setattr(postgres_wire, "SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(postgres_connections.BoundConnection, "silence", 1.0)
-    monkeypatch.setattr(postgres_connections.BoundAsyncConnection, "silence", 1.0)
-    monkeypatch.setattr(redis_clients, "REPLY_SECONDS", 1.0)
+    monkeypatch.setattr(wire, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(connections.BoundConnection, "silence", 1.0)
+    monkeypatch.setattr(connections.BoundAsyncConnection, "silence", 1.0)
+    monkeypatch.setattr(clients, "REPLY_SECONDS", 1.0)
 
 
 def run_behind(

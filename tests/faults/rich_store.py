@@ -9,8 +9,8 @@ from typing import Any
 from unittest import mock
 
 from lastgood import BlockingClient, CheckpointNotFoundError, Header
-from lastgood.backends.files import FilesBackend
-from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.files.backend import FilesBackend
+from lastgood.backends.sqlite.backend import SqliteBackend
 from lastgood.testing.faults.store import all_threads, fingerprint, whole_log
 
 HOUR = 3600 * 10**9

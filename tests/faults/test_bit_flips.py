@@ -14,7 +14,7 @@ import pytest
 from rich_store import HOUR, NOON, about_users, build, open_store, questions
 
 from lastgood import CheckpointNotFoundError, LastgoodError
-from lastgood.backends.sqlite_schema import PAGE_SIZE
+from lastgood.backends.sqlite.schema import PAGE_SIZE
 
 LATER = NOON + HOUR
 """By now the checkpoint with a TTL is over its time."""

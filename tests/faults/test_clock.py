@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lastgood import BlockingClient, CheckpointExpiredError, CheckpointNotFoundError
-from lastgood.backends.files import FilesBackend
-from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.files.backend import FilesBackend
+from lastgood.backends.sqlite.backend import SqliteBackend
 
 SECOND = 10**9
 HOUR, YEAR = 3600 * SECOND, 365 * 86400 * SECOND

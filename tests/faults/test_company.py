@@ -9,9 +9,10 @@ import pytest
 from network_bench import Play, Server
 
 from lastgood import StorageFullError, TransientStorageError
-from lastgood.backends import remote, remote_company
-from lastgood.backends.remote import RemoteBackend
-from lastgood.backends.remote_changes import Change
+from lastgood.backends.remote import backend as remote
+from lastgood.backends.remote import company
+from lastgood.backends.remote.backend import RemoteBackend
+from lastgood.backends.remote.changes import Change
 from lastgood.driver import pause
 from lastgood.testing.alias_cases import put as put_under
 from lastgood.testing.alias_cases import row_id
@@ -106,7 +107,7 @@ def test_a_checkpoint_takes_nobody_along(play: Play) -> None:
 
 
 def test_there_is_an_end_to_it(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_company, "MOST", 3)
+    monkeypatch.setattr(company, "MOST", 3)
 
     async def body(store: Store) -> None:
         meeting = await Meeting.of(store)

@@ -24,7 +24,7 @@ from lastgood import (
     CheckpointNotFoundError,
     StorageError,
 )
-from lastgood.backends import files_thread
+from lastgood.backends.files import thread_file
 
 MESSAGES = [{"role": "user", "content": f"message {number} " * 12} for number in range(60)]
 
@@ -273,7 +273,7 @@ def test_a_thread_that_counts_by_no_numbers_is_damaged_whatever_its_seal_says(
 
     def forge(document: Any) -> None:
         document[name] = NO_NUMBERS[name]
-        document["seal"] = files_thread._seal(files_thread._accounts(files_thread._read(document)))
+        document["seal"] = thread_file._seal(thread_file._accounts(thread_file._read(document)))
 
     edit(place / "thread.json", forge)
     reader = BlockingClient.files(client._direct._core.backend.directory)

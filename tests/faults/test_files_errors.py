@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lastgood import BlockingClient, StorageError, StorageFullError
-from lastgood.backends.files_disk import Disk
+from lastgood.backends.files.disk import Disk
 
 STATE = {"items": [{"n": n, "text": "word " * 60} for n in range(20)]}
 STEPS = ("replace", "fsync", "unlink", "mkdir")

@@ -15,8 +15,8 @@ import apsw
 import pytest
 
 from lastgood import BlockingClient, Client, StorageError, StorageFullError
-from lastgood.backends.sqlite import SqliteBackend
-from lastgood.backends.sqlite_connection import plain_connect
+from lastgood.backends.sqlite.backend import SqliteBackend
+from lastgood.backends.sqlite.connection import plain_connect
 from lastgood.testing.faults.disk import Disk
 from lastgood.testing.faults.store import view
 

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from lastgood import BlockingClient, LastgoodError, StorageError
-from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.sqlite.backend import SqliteBackend
 from lastgood.testing.faults.disk import Connection, Disk, no_fault
 from lastgood.testing.faults.store import fingerprint, view
 

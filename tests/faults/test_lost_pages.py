@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from lastgood import BlockingClient, LastgoodError
-from lastgood.backends.sqlite_schema import PAGE_SIZE
+from lastgood.backends.sqlite.schema import PAGE_SIZE
 
 THREADS = ("one", "two", "three")
 

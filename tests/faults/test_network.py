@@ -26,7 +26,7 @@ from network_bench import (
 from stores import Stores
 
 from lastgood import BackendConnectionError, BlockingClient, TransientStorageError
-from lastgood.backends import remote_attempts
+from lastgood.backends.remote import attempts
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.store import Store, headers
 
@@ -292,7 +292,7 @@ def test_items_that_another_writer_changed_are_not_said_to_be_ours(
             assert await put(other, b"theirs", b"old")
 
         assert await put(client, b"old", None)
-        monkeypatch.setattr(remote_attempts, "pause", meanwhile)
+        monkeypatch.setattr(attempts, "pause", meanwhile)
         proxy.cut_before(match=server.commit)
         assert not await put(client, b"ours", b"old")
         proxy.cut_after(match=server.commit)

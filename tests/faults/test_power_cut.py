@@ -17,8 +17,8 @@ import apsw
 import pytest
 
 from lastgood import BlockingClient, LastgoodError
-from lastgood.backends import sqlite_log
-from lastgood.backends.sqlite import SqliteBackend
+from lastgood.backends.sqlite import log
+from lastgood.backends.sqlite.backend import SqliteBackend
 from lastgood.testing.faults.disk import Connection, Disk, Op
 from lastgood.testing.faults.power import Image, images, write_image
 from lastgood.testing.faults.store import View, view
@@ -49,7 +49,7 @@ def eager(disk: Disk) -> Callable[[str], Connection]:
 @contextmanager
 def room_recorded(disk: Disk) -> Iterator[None]:
     """Room is made in the log whenever it grew, and the disk may have that or not, too."""
-    extended = sqlite_log.extended
+    extended = log.extended
 
     def recorded(path: str, ahead: int) -> int:
         size = Path(path).stat().st_size
@@ -59,9 +59,9 @@ def room_recorded(disk: Disk) -> Iterator[None]:
         return added
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite_log, "extended", recorded)
-        patch.setattr(sqlite_log, "EVERY", 1)
-        patch.setattr(sqlite_log, "MOST", ROOM)
+        patch.setattr(log, "extended", recorded)
+        patch.setattr(log, "EVERY", 1)
+        patch.setattr(log, "MOST", ROOM)
         yield
 
 

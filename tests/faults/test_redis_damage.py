@@ -15,7 +15,7 @@ from stores import Stores
 from test_bit_flips import difference
 
 from lastgood import BlockingClient, LastgoodError
-from lastgood.backends.redis import RedisBackend
+from lastgood.backends.redis.backend import RedisBackend
 
 pytestmark = pytest.mark.server("valkey")
 

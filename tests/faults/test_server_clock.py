@@ -9,7 +9,8 @@ from uuid import uuid4
 import pytest
 
 from lastgood import BlockingClient
-from lastgood.backends import remote, remote_clock
+from lastgood.backends.remote import backend as remote
+from lastgood.backends.remote import clock
 
 HOUR = 3600
 PLACES = ("postgres", "valkey", "redis62", "cluster")
@@ -20,7 +21,7 @@ class Host:
 
     def __init__(self) -> None:
         self.stopped = 0
-        self._ticks = remote_clock.ticks
+        self._ticks = clock.ticks
 
     def __call__(self) -> int:
         return self._ticks() - self.stopped * 1_000_000
@@ -30,7 +31,7 @@ class Host:
 def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     one = Host()
     monkeypatch.setattr(remote, "ticks", one)
-    monkeypatch.setattr(remote_clock, "ticks", one)
+    monkeypatch.setattr(clock, "ticks", one)
     return one
 
 

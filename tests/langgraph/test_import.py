@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
 
+import ormsgpack
 import pytest
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage
@@ -24,6 +25,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, Send, interrupt
 
 from lastgood import BlockingClient
+from lastgood.adapters.checkpnt import bring_over as from_checkpnt
 from lastgood.adapters.importing import Count
 from lastgood.adapters.langgraph import LastgoodSaver
 from lastgood.adapters.langgraph.migrating import bring_over
@@ -560,6 +562,32 @@ class TestCheckpnt:
         assert [each["thread"] for each in found["refused"]] == ["run-1"]
         with BlockingClient.sqlite(target) as client:
             assert [each.state["n"][0] for each in client.timeline("agent", "run-1")] == [1, 0]
+
+    def change(self, theirs: Path, **fields: Any) -> str:
+        """Give the checkpoint of step 2 other fields; its id."""
+        with closing(sqlite3.connect(theirs)) as file, file:
+            row = "FROM checkpoints WHERE step_index = 2"
+            id, payload = file.execute(f"SELECT checkpoint_id, payload {row}").fetchone()
+            packed = ormsgpack.packb(ormsgpack.unpackb(payload) | fields)
+            file.execute("UPDATE checkpoints SET payload = ? WHERE step_index = 2", [packed])
+        return str(id)
+
+    def test_what_has_no_place_here_is_not_called_unreadable(
+        self, theirs: Path, tmp_path: Path
+    ) -> None:
+        id = self.change(theirs, step_name="two\nlines")
+        with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+            (refused,) = from_checkpnt(client, theirs).refused
+        assert refused.error.startswith(f"checkpoint {id}: step_name 'two\\nlines' contains")
+        assert refused.hint == ""
+
+    def test_an_id_is_not_replaced_by_another(self, theirs: Path, tmp_path: Path) -> None:
+        self.change(theirs, checkpoint_id="mine-1")
+        with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+            for _ in range(2):
+                (refused,) = from_checkpnt(client, theirs).refused
+                assert refused.error.startswith("checkpoint mine-1: its id is no UUID")
+                assert len(client.timeline("agent", "run-1")) == 2
 
     def test_comes_over(self, theirs: Path, tmp_path: Path, capsys: Any) -> None:
         target = str(tmp_path / "ours.db")

@@ -10,7 +10,7 @@ from langgraph.graph.message import add_messages
 
 from lastgood import CheckpointIntegrityError
 from lastgood.adapters.langgraph import LastgoodSaver
-from lastgood.backends.remote import RemoteBackend
+from lastgood.backends.remote.backend import RemoteBackend
 from lastgood.client import Client
 from lastgood.testing.suite import server_marks
 

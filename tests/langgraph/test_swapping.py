@@ -12,8 +12,8 @@ from langgraph.graph import START, StateGraph
 from pydantic import SecretStr
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore
-from lastgood.backends.postgres import PostgresBackend
-from lastgood.backends.redis import RedisBackend
+from lastgood.backends.postgres.backend import PostgresBackend
+from lastgood.backends.redis.backend import RedisBackend
 from lastgood.client import Client
 from lastgood.codec import Codec, Registry
 from lastgood.errors import SerializationError

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from lastgood import (
+    BlockingClient,
     Checkpointable,
     CheckpointManager,
     SchemaMigrationError,
+    SerializationError,
     register_migration,
 )
 
@@ -111,3 +114,66 @@ class TestNames:
         manager.save("k", Team(Graded(7)))
         found = manager.load("k", Team(Itself()), strict=False)
         assert type(found.parts[0]) is Graded
+
+
+@dataclass
+class Folder:
+    content: Any
+
+
+@dataclass
+class Shelf:
+    content: Any
+
+
+SHARED = ["in two places"]
+RESERVED = {"__class__": "Graded"}
+
+
+class TestDataClassesThatAreGone:
+    """They cannot be looked into, and what is in them is saved again as it is."""
+
+    @pytest.fixture
+    def manager(self) -> CheckpointManager:
+        return CheckpointManager(BlockingClient.memory(cache_bytes=0))
+
+    @pytest.mark.parametrize(
+        "wrap", [Folder, lambda content: Folder(Shelf([content]))], ids=["directly", "below"]
+    )
+    @pytest.mark.parametrize(
+        "content",
+        [SHARED, Graded(1), RESERVED | {"__version__": 1}, {"__class__": "dict", "__value__": 1}],
+        ids=["shared", "object", "like an object", "like an escaped dict"],
+    )
+    def test_with_words_of_ours(
+        self, content: Any, wrap: Any, manager: CheckpointManager, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        manager.save("k", Team(wrap(content), SHARED))
+        for cls in (Folder, Shelf):
+            monkeypatch.delitem(globals(), cls.__name__)
+        with pytest.raises(SerializationError, match=r"test_changed_classes\.Folder with objects"):
+            manager.load("k", Team())
+
+    def test_with_a_dict_that_has_our_key(
+        self, manager: CheckpointManager, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In a state without objects it is data, and stays it in one with them."""
+        manager.save("k", Team(Folder(RESERVED), 1))
+        monkeypatch.delitem(globals(), "Folder")
+        team = manager.load("k", Team())
+        manager.save("again", team)
+        manager.save("shared", Team(team.parts[0], SHARED, SHARED, Graded(1)))
+        monkeypatch.undo()
+        assert manager.load("again", Team()).parts == [Folder(RESERVED), 1]
+        folder, one, two, _ = manager.load("shared", Team()).parts
+        assert (folder, one is two) == (Folder(RESERVED), True)
+
+    def test_with_other_things(
+        self, manager: CheckpointManager, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = Folder({"text": "self.__class__ and lastgood.shared"})
+        manager.save("k", Team(folder, Graded(1)))
+        monkeypatch.delitem(globals(), "Folder")
+        manager.save("again", manager.load("k", Team()))
+        monkeypatch.undo()
+        assert manager.load("again", Team()).parts[0] == folder

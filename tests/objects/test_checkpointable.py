@@ -66,6 +66,14 @@ class TestFields:
         assert agent.costly == 42
         assert fields(agent) == {"memory": []}
 
+    def test_a_field_in_the_place_of_a_cached_property(self) -> None:
+        class Stated(Agent):
+            costly = None  # type: ignore[assignment]
+
+        agent = Stated()
+        agent.costly = 7  # type: ignore[misc]
+        assert fields(agent) == {"memory": [], "costly": 7}
+
     def test_a_snapshot_is_a_copy(self) -> None:
         agent = Agent()
         state = agent.state_dict()
@@ -222,7 +230,36 @@ class Struct(msgspec.Struct, Checkpointable):  # type: ignore[misc]
     a: int
 
 
+T = TypeVar("T")
+LOCK = threading.Lock()
+
+
+@dataclass
+class Box(Generic[T]):
+    content: T
+
+    @cached_property
+    def lock(self) -> Any:
+        return LOCK
+
+
 class TestDataClasses:
+    def test_what_is_not_stored_of_them_is_not_looked_into(self) -> None:
+        """What typing notes on two objects is one thing, and so may be what they have cached."""
+        agent = Agent()
+        agent.memory = [Box[int](1), Box[int](2)]
+        assert agent.memory[0].lock is agent.memory[1].lock
+        found = through_a_store(agent, Agent())
+        assert found.memory == agent.memory
+        assert [vars(box) for box in found.memory] == [{"content": 1}, {"content": 2}]
+
+    def test_what_is_not_stored_of_them_makes_no_difference(self) -> None:
+        agent, manager = Agent(), CheckpointManager()
+        agent.memory = [Box(1)]
+        manager.save("k", agent)
+        agent.memory[0].__dict__["lock"] = "cached"
+        assert not any(manager.diff("k", agent=agent).values())
+
     @pytest.mark.parametrize(
         ("one", "two"),
         [
@@ -252,6 +289,16 @@ class TestDataClasses:
         through_a_store(Model(a=1), private)
         assert (private.a, private._private) == (1, "mine")
 
+    @pytest.mark.parametrize("make", [dataclass, dataclass(slots=True), attrs.define])
+    def test_private_fields_of_one_that_is_made_have_their_defaults(self, make: Any) -> None:
+        names = {"__annotations__": {"a": int, "_seen": dict, "_limit": int}}
+        fresh = attrs.Factory(dict) if make is attrs.define else field(default_factory=dict)
+        private = make(type("Private", (Checkpointable,), {**names, "_seen": fresh, "_limit": 9}))
+        agent = Agent()
+        agent.memory = [private(1)]
+        found = through_a_store(agent, Agent()).memory[0]
+        assert (found.a, found._seen, found._limit) == (1, {}, 9)
+
     def test_they_can_be_held(self) -> None:
         agent, note = Agent(), Data(1)
         agent.memory = [note, Frozen(2), Model(a=3), Attrs(4), Struct(5), note]
@@ -273,7 +320,20 @@ class Member(Checkpointable):
         self._connection = object()
 
 
+@dataclass(frozen=True, eq=False)
+class Token:
+    """Equal to nothing but itself."""
+
+    name: str
+
+
 class TestNesting:
+    def test_what_equals_itself_alone_is_one_in_all_its_places(self) -> None:
+        team = Team(Token("a"))
+        team.members = [Token("a"), team.lead]
+        found = through_a_store(team, Team())
+        assert found.members.index(found.lead) == 1
+
     def test_the_dict_is_recursive(self) -> None:
         team = Team(Member("a"))
         assert team.state_dict() == {
@@ -333,9 +393,10 @@ class TestNesting:
         with pytest.raises(SerializationError, match="deep"):
             CheckpointManager().save("k", team)
 
-    def test_private_attributes_of_inner_objects_stay(self) -> None:
+    @pytest.mark.parametrize("row", [list, tuple, deque])
+    def test_private_attributes_of_inner_objects_stay(self, row: Any) -> None:
         team = Team(Member("a"))
-        team.members = [Member("b")]
+        team.members = row([Member("b")])
         state = team.state_dict()
         lead, member = team.lead, team.members[0]
         connection = member._connection

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lastgood import Checkpointable, SerializationError
+from lastgood import Checkpointable, CheckpointManager, SerializationError, register
 
 
 class Child(Checkpointable):
@@ -26,6 +27,7 @@ class Agent(Checkpointable):
     def __init__(self) -> None:
         self.child = Child()
         self.held: Any = None
+        self.route: Any = None
 
     def act(self) -> int:
         return self.child.number
@@ -88,3 +90,31 @@ def test_what_holds_no_object_is_copied_as_ever() -> None:
         assert held[3] is not agent.held[3]
     agent.held[2].add(9)
     assert state[2] == cloned[2] == {2}
+
+
+@dataclass
+class Route:
+    stops: Any
+
+
+@dataclass
+class Late(Route):
+    """Registered after its objects were looked into."""
+
+
+@pytest.mark.parametrize("cls", [Route, Late])
+@pytest.mark.parametrize("stops", ["held", "child"])
+def test_a_registered_function_gets_the_object_itself(cls: Any, stops: str) -> None:
+    manager, agent = CheckpointManager(), Agent()
+    agent.child.number = 3
+    agent.held = ["Rome"]
+    agent.route = cls(getattr(agent, stops))
+    if cls is Late:
+        manager.save("before", agent)
+    register(cls, encode=lambda route: told(route.stops), decode=cls)
+    manager.save("k", agent)
+    assert manager.load("k", Agent()).route == cls(told(getattr(agent, stops)))
+
+
+def told(stops: Any) -> Any:
+    return list(stops) if isinstance(stops, list) else getattr(stops, "number", "something else")

@@ -10,10 +10,10 @@ from psycopg import ClientCursor
 
 from lastgood import BlockingClient
 from lastgood.backend import Listing, ThreadListing
-from lastgood.backends.postgres_cursors import numbered
-from lastgood.backends.postgres_queries import Questions
-from lastgood.backends.postgres_schema import COLUMNS
-from lastgood.backends.queries import (
+from lastgood.backends.postgres.cursors import numbered
+from lastgood.backends.postgres.queries import Questions
+from lastgood.backends.postgres.schema import COLUMNS
+from lastgood.backends.remote.queries import (
     AskAncestors,
     AskCheckpoints,
     AskHeads,

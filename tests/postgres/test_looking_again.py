@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from lastgood import BlockingClient, CheckpointIntegrityError
-from lastgood.backends.postgres import PostgresBackend
-from lastgood.backends.queries import AskLine, AskVersion, Query
+from lastgood.backends.postgres.backend import PostgresBackend
+from lastgood.backends.remote.queries import AskLine, AskVersion, Query
 
 SHORT, FULL = [AskVersion], [AskLine]
 

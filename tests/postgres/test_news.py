@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from lastgood.backends import postgres_news
-from lastgood.backends.postgres import PostgresBackend
+from lastgood.backends.postgres import news as postgres_news
+from lastgood.backends.postgres.backend import PostgresBackend
 from lastgood.testing.postgres_harness import PostgresHarness
 from lastgood.testing.servers import PostgresServer
 from lastgood.testing.store import COLOURS, Colour, Store, core_of

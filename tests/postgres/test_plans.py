@@ -14,9 +14,10 @@ import pytest
 from psycopg import ClientCursor
 
 from lastgood.backend import Sort
-from lastgood.backends import postgres, postgres_surveys
-from lastgood.backends.postgres_cursors import numbered
-from lastgood.backends.queries import Query
+from lastgood.backends.postgres import backend as postgres
+from lastgood.backends.postgres import surveys
+from lastgood.backends.postgres.cursors import numbered
+from lastgood.backends.remote.queries import Query
 from lastgood.driver import run_blocking
 from lastgood.testing import contract_cases, run_case
 from lastgood.testing.postgres_harness import PostgresHarness
@@ -151,7 +152,7 @@ def test_every_statement_uses_an_index(
     statements, asked = sent
     assert asked == set(get_args(Query)), "every question was asked"
     assert len(statements) > 60
-    audits = {text for text, _ in postgres_surveys.checks("SCHEMA")}
+    audits = {text for text, _ in surveys.checks("SCHEMA")}
     assert audits <= statements.keys(), "these read whole tables: that is their task"
     slow: dict[str, set[str]] = {}
     with psycopg.connect(postgres_url, cursor_factory=ClientCursor) as connection:
@@ -172,7 +173,7 @@ def test_so_does_every_statement_that_is_prepared(
 ) -> None:
     """Its plan is made without looking at the values."""
     statements, _ = sent
-    audits = {text for text, _ in postgres_surveys.checks("SCHEMA")}
+    audits = {text for text, _ in surveys.checks("SCHEMA")}
     with psycopg.connect(postgres_url) as connection:
         generic = Generic(connection, big)
         plans = {text: generic.plan(text) for text in statements.keys() - audits}

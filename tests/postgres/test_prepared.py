@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from lastgood import BlockingClient, Client
-from lastgood.backends import postgres_exchange
-from lastgood.backends.postgres_connections import BoundConnection
-from lastgood.backends.postgres_cursors import numbered
-from lastgood.backends.postgres_exchange import Parcel
+from lastgood.backends.postgres import exchange
+from lastgood.backends.postgres.connections import BoundConnection
+from lastgood.backends.postgres.cursors import numbered
+from lastgood.backends.postgres.exchange import Parcel
 from lastgood.driver import run_blocking
 from lastgood.item_rules import ChangeItems, ItemDraft
 
@@ -142,7 +142,7 @@ def test_values_of_another_type_are_another_statement(postgres_url: str) -> None
 def test_a_session_forgets_what_it_learned_first(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_exchange, "MOST", 5)
+    monkeypatch.setattr(exchange, "MOST", 5)
     with BoundConnection.connect(postgres_url, autocommit=True) as connection:
         for number in (*range(20), *range(20)) * 2:
             text = f"SELECT {number}".encode()

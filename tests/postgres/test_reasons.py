@@ -15,7 +15,8 @@ from lastgood import (
     LastgoodError,
     TransientStorageError,
 )
-from lastgood.backends import postgres_pools, remote_attempts
+from lastgood.backends.postgres import pools
+from lastgood.backends.remote import attempts
 from lastgood.testing.servers import PostgresServer
 from lastgood.testing.store import COLOURS, Colour
 
@@ -48,8 +49,8 @@ def app(server: PostgresServer) -> str:
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_attempts, "PATIENCE", 1.0)
-    monkeypatch.setattr(postgres_pools, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(attempts, "PATIENCE", 1.0)
+    monkeypatch.setattr(pools, "CONNECT_SECONDS", 1)
 
 
 def second_call(colour: Colour, url: str, between: Callable[[], Any]) -> LastgoodError:

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from lastgood import BlockingClient
-from lastgood.backends import remote_attempts
+from lastgood.backends.remote import attempts
 
 
 def put_back(url: str, schema: str) -> None:
@@ -20,7 +20,7 @@ def test_keys_in_reserve_that_are_somebody_elses_by_now(
     postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are given up together: one by one, a save would take longer than anybody waits."""
-    monkeypatch.setattr(remote_attempts, "PATIENCE", 2.0)
+    monkeypatch.setattr(attempts, "PATIENCE", 2.0)
     with (
         BlockingClient.postgres(postgres_url, schema=schema) as one,
         BlockingClient.postgres(postgres_url, schema=schema) as other,

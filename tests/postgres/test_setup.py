@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from lastgood import BackendConnectionError, BlockingClient, IncompatibleCheckpointError
-from lastgood.backends import postgres_schema
+from lastgood.backends.postgres import schema
 from lastgood.cli import main
 
 pytestmark = pytest.mark.server("postgres")
@@ -195,8 +195,8 @@ def test_a_newer_store_that_we_can_still_use_is_used(
     before.save("a", session_id="s", execution_state=LARGE)
     step = ["ALTER TABLE {schema}.thread ADD COLUMN colour text NOT NULL DEFAULT 'none'"]
     with monkeypatch.context() as newer:
-        newer.setattr(postgres_schema, "FORMAT", 3)
-        newer.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, step))
+        newer.setattr(schema, "FORMAT", 3)
+        newer.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
         with BlockingClient.postgres(database) as client:
             client.save("a", session_id="s", execution_state={"n": 1})
             work(client)
@@ -215,8 +215,8 @@ def test_a_migration_that_fails_leaves_what_was_there(
     BlockingClient.postgres(database).save("a", session_id="s", execution_state={"n": 1})
     steps = ["ALTER TABLE {schema}.thread ADD COLUMN colour text", "SELECT 1 / 0"]
     with monkeypatch.context() as newer:
-        newer.setattr(postgres_schema, "FORMAT", 3)
-        newer.setattr(postgres_schema, "MIGRATIONS", (*postgres_schema.MIGRATIONS, steps))
+        newer.setattr(schema, "FORMAT", 3)
+        newer.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, steps))
         with pytest.raises(Exception, match="division by zero"):
             BlockingClient.postgres(database).threads()
     with BlockingClient.postgres(database) as client:
@@ -227,8 +227,8 @@ def test_a_migration_that_fails_leaves_what_was_there(
 def first_format(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store as the first version made it, with a thread; gives its address."""
     with monkeypatch.context() as older:
-        older.setattr(postgres_schema, "FORMAT", 1)
-        older.setattr(postgres_schema, "MIGRATIONS", postgres_schema.MIGRATIONS[:1])
+        older.setattr(schema, "FORMAT", 1)
+        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
         with BlockingClient.postgres(database) as client:
             client.save("a", session_id="s", execution_state=LARGE)
     return database
@@ -248,7 +248,7 @@ def test_an_older_store_is_brought_up_to_date(first_format: str, sql: Sql) -> No
 def test_a_role_that_may_not_do_that_goes_on_with_what_is_there(
     first_format: str, role: str, sql: Sql
 ) -> None:
-    sql(*postgres_schema.grants("lastgood", role))
+    sql(*schema.grants("lastgood", role))
     with BlockingClient.postgres(as_role(first_format, role)) as client:
         work(client)
         assert "s" in [info.thread_id for info in client.threads(sort="created")]
@@ -353,7 +353,7 @@ def test_the_doctor_says_which_rights_a_role_lacks(
     database: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
 ) -> None:
     BlockingClient.postgres(database).threads()
-    sql(*postgres_schema.grants("lastgood", role))
+    sql(*schema.grants("lastgood", role))
     code, found = rights_found(capsys, database, role)
     assert (code, found["level"]) == (0, "ok")
     sql(

@@ -12,9 +12,9 @@ from redis.connection import AbstractConnection
 from redis.crc import key_slot
 
 from lastgood import BlockingClient, CheckpointConflictError, StorageFullError
-from lastgood.backends import redis_changes, redis_parts
-from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis_keys import Keys, member, name_member, read_member, tag_of
+from lastgood.backends.redis import changes, parts
+from lastgood.backends.redis.keys import Keys, member, name_member, read_member, tag_of
+from lastgood.backends.remote.queries import ThreadName
 from lastgood.testing.servers import Redis62Server, ValkeyServer
 from tests.redis_backend.raw_place import RawPlace
 
@@ -94,7 +94,7 @@ def test_a_thread_of_which_everything_expires_ends_as_a_whole(place: Place) -> N
         assert ttls(place, "s") == {True}
         assert len(set(ends(place, "s"))) == 1
         left = ends(place, "s")[0] / 1000 - time.time()
-        assert abs(left - 5000 - redis_changes.GRACE_MS / 1000) < 60
+        assert abs(left - 5000 - changes.GRACE_MS / 1000) < 60
         kept = client.save("a", session_id="s", execution_state={"stays": 1})
         assert ttls(place, "s") == {False}
         assert client.restore(kept).state == {"stays": 1}
@@ -107,7 +107,7 @@ def test_a_thread_of_which_everything_expires_ends_as_a_whole(place: Place) -> N
 def test_when_a_thread_has_ended_it_is_as_if_it_had_never_been(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_changes, "GRACE_MS", 0)
+    monkeypatch.setattr(changes, "GRACE_MS", 0)
     with place.client() as client, place.client() as other:
         chosen = str(uuid4())
         client.save(
@@ -218,12 +218,12 @@ def test_a_large_save_is_sent_in_pieces_and_leaves_none_of_them(place: Place) ->
 def test_parts_that_were_sent_and_never_committed_go_by_themselves(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lastgood.backends.redis_parts.STAGING_SECONDS", 1)
+    monkeypatch.setattr("lastgood.backends.redis.parts.STAGING_SECONDS", 1)
     with place.client() as client:
         backend = client._direct._core.backend
 
         async def fail(change: Any, tag: str) -> bytes:
-            await redis_parts.staged(backend._wire, backend._keys.thread(tag), change)
+            await parts.staged(backend._wire, backend._keys.thread(tag), change)
             raise ZeroDivisionError
 
         monkeypatch.setattr(backend, "_committed", fail)
@@ -243,7 +243,7 @@ def test_parts_that_were_sent_for_a_save_that_came_too_late_are_freed_at_once(
     state = {"x": [f"{n} " * 60 for n in range(9000)]}
     with place.client() as client, place.client() as other:
         other.save("b", session_id="s", execution_state={})
-        staged, meanwhile = redis_parts.staged, list[int]()
+        staged, meanwhile = parts.staged, list[int]()
 
         async def overtaken(*args: Any) -> Any:
             made = await staged(*args)
@@ -252,7 +252,7 @@ def test_parts_that_were_sent_for_a_save_that_came_too_late_are_freed_at_once(
                 other.save("b", session_id="s", execution_state={"n": len(meanwhile)})
             return made
 
-        monkeypatch.setattr(redis_parts, "staged", overtaken)
+        monkeypatch.setattr(parts, "staged", overtaken)
         saved = client.save("a", session_id="s", execution_state=state)
         assert max(meanwhile) == 1
         assert place.stored("*:w:*") == []

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from lastgood import BlockingClient, CheckpointIntegrityError
-from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis import RedisBackend
-from lastgood.backends.redis_keys import Keys, tag_of
+from lastgood.backends.redis.backend import RedisBackend
+from lastgood.backends.redis.keys import Keys, tag_of
+from lastgood.backends.remote.queries import ThreadName
 from tests.redis_backend.raw_place import RawPlace
 
 pytestmark = pytest.mark.server("valkey", "cluster")

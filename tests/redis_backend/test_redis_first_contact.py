@@ -22,7 +22,7 @@ from lastgood import (
     LastgoodError,
     StorageFullError,
 )
-from lastgood.backends.redis_durability import judged
+from lastgood.backends.redis.durability import judged
 from lastgood.cli import main
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.servers import Redis62Server, ValkeyCluster, ValkeyServer
@@ -81,7 +81,7 @@ def test_a_wrong_address_is_told_at_once_and_without_a_secret(
     closed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lastgood.backends.redis_clients.REPLY_SECONDS", 1)
+    monkeypatch.setattr("lastgood.backends.redis.clients.REPLY_SECONDS", 1)
     password = quote(SECRET, safe="")
     url, says = {
         "password": (f"redis://:{password}@127.0.0.1:{guarded.port}", "invalid username-password"),

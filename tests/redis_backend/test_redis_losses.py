@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from lastgood import BlockingClient, CheckpointIntegrityError, CheckpointNotFoundError
-from lastgood.backends import remote_attempts
-from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis_keys import Keys, tag_of
+from lastgood.backends.redis.backend import RedisBackend
+from lastgood.backends.redis.keys import Keys, tag_of
+from lastgood.backends.remote import attempts
+from lastgood.backends.remote.queries import ThreadName
 from lastgood.testing.servers import Redis62Server, ValkeyServer
 from tests.redis_backend.raw_place import RawPlace
 
@@ -133,7 +134,7 @@ def test_the_same_thread_in_the_same_minute_goes_to_the_top_again(server: Valkey
 def test_a_counter_that_went_back_is_passed(
     place: Place, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_attempts, "PATIENCE", 5.0)
+    monkeypatch.setattr(attempts, "PATIENCE", 5.0)
     ids, many = {}, {}
     with place.client() as one:
         for number in range(70):  # each of them has a stream of its own
@@ -194,6 +195,53 @@ def test_a_thread_with_the_key_of_another_is_damage(place: Place) -> None:
         with pytest.raises(CheckpointIntegrityError, match=r"'s' has the key #. of another thread"):
             save(two, "s")
         save(two, "other")
+
+
+def test_a_thread_that_stays_while_another_server_loses_the_lists(cluster_url: str) -> None:
+    """In a Cluster each goes back by itself."""
+    place, shift = Place(cluster_url), 0
+    backend = RedisBackend(place.url, prefix=place.prefix, shift=lambda: shift)
+    with BlockingClient.on(backend) as client, place.client() as other:
+        ids = {name: save(client, name) for name in ("s", "t")}
+        place.lose(*(place.keys.list("default", sort) for sort in SORTS))
+        shift = 120 * 1_000_000
+        for name in ids:
+            save(client, name)
+        check(other, ids)
+    place.close()
+
+
+def test_a_thread_without_its_row_can_be_deleted_and_begun_anew(place: Place) -> None:
+    """As a server that evicts keys leaves it."""
+    with place.client() as client, place.client() as other:
+        lost = [save(client, "s") for _ in range(3)]
+        ids = {"t": save(client, "t")}
+        place.lose(place.keys.thread(tag_of(ThreadName("default", "s"))))
+        for each in (client, other):
+            with pytest.raises(CheckpointIntegrityError, match="delete the thread"):
+                save(each, "s")
+        client.sweep()
+        with pytest.raises(CheckpointIntegrityError):
+            other.restore(lost[0])
+        assert client.delete("s")
+        assert not other.delete("s")
+        for id in lost:
+            with pytest.raises(CheckpointNotFoundError):
+                other.restore(id)
+        check(client, ids)
+        check(other, ids | {"s": save(client, "s")})
+
+
+def test_a_deletion_clears_nothing_where_the_row_is_damaged(place: Place) -> None:
+    with place.client() as client:
+        id = save(client, "s")
+        place.raw.hset(place.keys.thread(tag_of(ThreadName("default", "s"))), "t", b"?")
+        before = place.stored()
+        with pytest.raises(CheckpointIntegrityError):
+            client.delete("s")
+        assert place.stored() == before
+        with pytest.raises(CheckpointIntegrityError):
+            client.restore(id)
 
 
 def test_who_watches_sees_what_is_saved_after_everything_was_lost(place: Place) -> None:

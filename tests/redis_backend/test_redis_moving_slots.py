@@ -10,9 +10,9 @@ import pytest
 import redis
 
 from lastgood import BlockingClient, Client
-from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis import RedisBackend
-from lastgood.backends.redis_keys import Keys, tag_of
+from lastgood.backends.redis.backend import RedisBackend
+from lastgood.backends.redis.keys import Keys, tag_of
+from lastgood.backends.remote.queries import ThreadName
 
 pytestmark = pytest.mark.server("cluster")
 
@@ -103,7 +103,7 @@ def test_reads_wait_too(cluster_url: str, prefix: str) -> None:
 def test_a_slot_that_never_arrives_is_told_as_that(
     cluster_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lastgood.backends.remote_attempts.PATIENCE", 0.5)
+    monkeypatch.setattr("lastgood.backends.remote.attempts.PATIENCE", 0.5)
     with BlockingClient.redis(cluster_url, prefix=prefix) as client:
         client.save("a", session_id="s", execution_state=LARGE)
         slot = Slot(cluster_url, prefix, "s")

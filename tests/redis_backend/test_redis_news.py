@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lastgood.backends.redis import RedisBackend
-from lastgood.backends.redis_keys import NEWS
-from lastgood.backends.redis_news import WATCHED_SECONDS
+from lastgood.backends.redis.backend import RedisBackend
+from lastgood.backends.redis.keys import NEWS
+from lastgood.backends.redis.news import WATCHED_SECONDS
 from lastgood.driver import run_blocking
 from lastgood.testing.redis_harness import ClusterHarness, RedisHarness
 from lastgood.testing.servers import Redis62Server, ValkeyCluster, ValkeyServer

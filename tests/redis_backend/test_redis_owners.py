@@ -9,10 +9,10 @@ from redis.crc import key_slot
 
 from lastgood import BlockingClient
 from lastgood.backend import ThreadListing
-from lastgood.backends import redis_changes
-from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis import RedisBackend
-from lastgood.backends.redis_keys import Keys, member, tag_of
+from lastgood.backends.redis import changes
+from lastgood.backends.redis.backend import RedisBackend
+from lastgood.backends.redis.keys import Keys, member, tag_of
+from lastgood.backends.remote.queries import ThreadName
 from lastgood.checkpointers.rules import Describe
 from lastgood.driver import run_blocking
 from lastgood.rows import MINUTE
@@ -221,7 +221,7 @@ def test_a_writer_that_dies_before_its_commit_takes_nothing_off(
     with place.client("ada") as ada:
         save(ada, "t")
         with monkeypatch.context() as patch:
-            patch.setattr("lastgood.backends.redis_parts.staged", lambda *_: 1 / 0)
+            patch.setattr("lastgood.backends.redis.parts.staged", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 give(ada, "t", "bob")
         assert (listed(ada, "ada"), listed(ada, "bob")) == (["t"], [])
@@ -290,7 +290,7 @@ def test_a_sweep_takes_whole_threads_off_the_list_of_their_user(place: Place) ->
 def test_a_thread_that_has_ended_by_itself_is_off_the_list_of_its_user(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_changes, "GRACE_MS", 0)
+    monkeypatch.setattr(changes, "GRACE_MS", 0)
     with place.client("ada") as ada:
         save(ada, "over", ttl_seconds=0.3)
         save(ada, "stays")

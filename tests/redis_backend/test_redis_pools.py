@@ -1,4 +1,4 @@
-"""How many connections a client has to a Cluster, however many use it at once."""
+"""How many connections a client has to a Cluster, however many use it at once; who gets one."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lastgood import BlockingClient, Client
-from lastgood.testing.servers import ValkeyCluster
+from lastgood.testing.servers import ValkeyCluster, ValkeyServer
 
 pytestmark = pytest.mark.server
 
@@ -58,3 +58,23 @@ def test_and_so_do_tasks(cluster: ValkeyCluster) -> None:
             assert len(await client.threads()) == MANY
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("fewer", ["", "&max_connections=1", "&max_connections=0"])
+def test_who_waits_for_a_connection_gets_one(fewer: str) -> None:
+    """Tasks that are never at rest do not keep it from those that came after them."""
+    saved = dict.fromkeys(range(4), 0)
+
+    async def work(client: Client, number: int) -> None:
+        while 0 in saved.values() and saved[number] < 500:
+            await client.save("a", session_id=f"s{number}", execution_state={})
+            saved[number] += 1
+
+    async def body(url: str) -> None:
+        async with Client.redis(url, pool_size=SIZE) as client:
+            await client.threads()
+            await asyncio.gather(*(work(client, number) for number in saved))
+
+    with ValkeyServer() as server:
+        asyncio.run(body(server.url + fewer))
+    assert max(saved.values()) < 50

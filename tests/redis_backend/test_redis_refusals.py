@@ -14,8 +14,8 @@ from lastgood import (
     LastgoodError,
     TransientStorageError,
 )
-from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis_keys import SUFFIXES, Keys, tag_of
+from lastgood.backends.redis.keys import SUFFIXES, Keys, tag_of
+from lastgood.backends.remote.queries import ThreadName
 from lastgood.testing.servers import Redis62Server, ValkeyServer
 
 pytestmark = pytest.mark.server
@@ -206,7 +206,7 @@ def test_lists_are_read_where_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A hint of a thread that has ended by itself stays where it is."""
-    monkeypatch.setattr("lastgood.backends.remote_attempts.PATIENCE", 0.5)
+    monkeypatch.setattr("lastgood.backends.remote.attempts.PATIENCE", 0.5)
     save(owner, {"n": 1}, ttl_seconds=900)
     owner.save("a", session_id="other", execution_state={})
     raw.unlink(*(THREAD + suffix for suffix in SUFFIXES))
@@ -233,7 +233,7 @@ def test_who_may_not_write_is_told_why(
     owner: BlockingClient,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lastgood.backends.remote_attempts.PATIENCE", 0.3)
+    monkeypatch.setattr("lastgood.backends.remote.attempts.PATIENCE", 0.3)
     save(owner, {"n": 1})
     try:
         refused(server)

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 
 from lastgood import BlockingClient, CheckpointNotFoundError, Client
-from lastgood.backends import redis_changes
-from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis import RedisBackend
-from lastgood.backends.redis_keys import Keys, tag_of
-from lastgood.backends.redis_tidying import Tidying
+from lastgood.backends.redis import changes
+from lastgood.backends.redis.backend import RedisBackend
+from lastgood.backends.redis.keys import Keys, tag_of
+from lastgood.backends.redis.tidying import Tidying
+from lastgood.backends.remote.queries import ThreadName
 from tests.redis_backend.raw_place import RawPlace
 
 pytestmark = pytest.mark.server("valkey", "cluster")
@@ -155,7 +155,7 @@ def test_a_new_thread_is_found_though_its_writer_dies_during_a_sweep(
 
 
 def test_async_too_and_by_themselves(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_changes, "GRACE_MS", 0)
+    monkeypatch.setattr(changes, "GRACE_MS", 0)
 
     async def play() -> None:
         async with Client.on(RedisBackend(place.url, prefix=place.prefix)) as client:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from lastgood import BlockingClient
-from lastgood.backends.queries import ThreadName
-from lastgood.backends.redis import RedisBackend
-from lastgood.backends.redis_keys import Keys, tag_of
+from lastgood.backends.redis.backend import RedisBackend
+from lastgood.backends.redis.keys import Keys, tag_of
+from lastgood.backends.remote.queries import ThreadName
 from tests.redis_backend.raw_place import RawPlace
 
 pytestmark = pytest.mark.server("valkey", "cluster")

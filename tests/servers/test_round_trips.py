@@ -10,8 +10,10 @@ import pytest
 
 from lastgood import Client
 from lastgood.backend import ItemListing
-from lastgood.backends.queries import AskHeads, AskLine, Query
+from lastgood.backends.remote import tables
+from lastgood.backends.remote.queries import AskHeads, AskLine, Query
 from lastgood.item_rules import ChangeItems, ItemDraft
+from lastgood.rows import ItemRow
 from lastgood.shelving import list_items
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.harness import BackendHarness
@@ -218,6 +220,72 @@ def test_users_take_no_round_trip_more(play: Play, proxy: Proxy, kind: str) -> N
         await bob.threads(limit=1)
         for limit in (2, 10, 50):
             assert await meter.of(bob.threads(user="ada", limit=limit)) == PAGE[kind]
+
+    play(body)
+
+
+def test_steps_that_are_over_their_time_are_passed_in_a_few_round_trips(
+    play: Play, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands are, where each step of a run has a time to live; here few are asked for."""
+    monkeypatch.setattr(tables, "ANCESTORS", 2)
+
+    async def body(store: Store) -> None:
+        client, meter = store.client(), Meter(proxy)
+        await client.save("agent", session_id="s", execution_state={"n": 0})
+        async with client.run("s", ttl_seconds=60) as run:
+            for number in range(1, 200):
+                await run.save({"n": number})
+        await store.pass_time(90)
+        fresh = store.client()
+        await fresh.threads()
+        assert await meter.of(fresh.latest(agent_id="agent", session_id="s")) <= 9
+        await fresh.save("agent", session_id="s", execution_state={"n": 200})
+        assert [header.seq for header in await client.log("s")] == [201, 1]
+
+    play(body)
+
+
+def test_the_ends_of_many_lanes_are_found_in_a_few_round_trips(play: Play, proxy: Proxy) -> None:
+    """A graph makes thousands of lanes; here the last two steps of each are over their time."""
+
+    async def body(store: Store) -> None:
+        client, meter = store.client(), Meter(proxy)
+        agents = [f"agent {number}" for number in range(70)]
+        for lifetime in (None, 60, 60):
+            for agent in agents:
+                save = client.save(agent, session_id="s", execution_state={}, ttl_seconds=lifetime)
+                await save
+        await store.pass_time(90)
+        fresh = store.client()
+        await fresh.threads()
+        assert await meter.of(fresh.branches("s")) == 2
+        heads = [branch.head for branch in await fresh.branches("s")]
+        assert [head and head.seq for head in heads] == list(range(1, 71))
+        assert (await fresh.sweep(grace_seconds=0)).checkpoints == 140
+
+    play(body)
+
+
+def test_many_lists_of_items_are_read_in_a_few_round_trips(play: Play, proxy: Proxy) -> None:
+    """Of each, the first page is over its time."""
+
+    async def body(store: Store) -> None:
+        client, meter = store.client(), Meter(proxy)
+        names = [f"{number}" for number in range(70)]
+        lifetimes = {b"brief": 60.0, b"lasting": None}
+        drafts = [ItemDraft("s", key, b"v", ttl=ttl) for key, ttl in lifetimes.items()]
+        for name in names:
+            await committed(client, ChangeItems("default", name, tuple(drafts)))
+        await store.pass_time(90)
+        lists = list_items(core_of(client), [ItemListing(name, "s", limit=1) for name in names])
+        found: list[list[ItemRow]] = []
+
+        async def read() -> None:
+            found.extend(await driven(client, lists))
+
+        assert await meter.of(read()) == 2
+        assert [[row.key for row in rows] for rows in found] == [[b"lasting"]] * 70
 
     play(body)
 

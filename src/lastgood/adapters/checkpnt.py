@@ -26,10 +26,15 @@ from lastgood.errors import (
     CheckpointNotFoundError,
     LastgoodError,
 )
+from lastgood.ids import read_id
 from lastgood.model import HEAD
 from lastgood.rules import Save
 
 _ROWS = "SELECT session_id, payload, expires_at_ms FROM checkpoints ORDER BY created_at_ms, rowid"
+_REQUIRED = (
+    *("checkpoint_id", "agent_id", "session_id", "framework", "step_index", "created_at"),
+    "execution_state",
+)
 _COUNT = "SELECT count(*), count(DISTINCT session_id) FROM checkpoints"
 
 
@@ -95,9 +100,18 @@ def _save(client: BlockingClient, intent: Save) -> None:
 
 
 def _checkpoint(payload: bytes, left: float | None) -> Checkpoint:
+    found = _read(payload)
+    try:
+        return _built(found, left)
+    except (TypeError, ValueError) as error:  # what is no name, step or time here
+        raise ValueError(f"checkpoint {found['checkpoint_id']}: {error}") from error
+
+
+def _read(payload: bytes) -> dict[str, Any]:
+    """The fields of a checkpoint, all that there have to be."""
     try:
         found: dict[str, Any] = ormsgpack.unpackb(payload)
-        return _built(found, left)
+        return {name: found[name] for name in _REQUIRED} | found
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointIntegrityError(
             f"a checkpoint of the file cannot be read: {error}",
@@ -106,6 +120,8 @@ def _checkpoint(payload: bytes, left: float | None) -> Checkpoint:
 
 
 def _built(found: dict[str, Any], left: float | None) -> Checkpoint:
+    if read_id(found["checkpoint_id"]) is None:  # a new one would be another at every import
+        raise ValueError("its id is no UUID, and no other can stand for it here")
     builder = CheckpointBuilder(found["agent_id"], found["framework"])
     builder.session(found["session_id"]).step(found["step_index"], found.get("step_name"))
     builder.execution_state(found["execution_state"]).context(found.get("agent_context") or {})

@@ -22,6 +22,8 @@ from lastgood.backend import (
 )
 from lastgood.backends.memory import MemoryBackend
 from lastgood.commits import Intent, Writes
+from lastgood.copy_rules import Bring
+from lastgood.errors import StorageError
 from lastgood.removal_rules import Delete
 from lastgood.rows import ItemRow
 from lastgood.run_rules import Enter, Leave
@@ -35,17 +37,18 @@ class NullBackend(MemoryBackend):
 
     def __init__(self) -> None:
         super().__init__()
-        self._inside: Counter[str] = Counter()
+        self._inside: Counter[tuple[str, str]] = Counter()
 
     async def commit(self, intent: Intent) -> Writes:
+        if isinstance(intent, Bring):
+            raise StorageError("null: keeps nothing of a copy.", hint="Copy into another store.")
         writes = await super().commit(intent)
-        thread = intent.scope.thread
-        self._inside[thread] += isinstance(intent, Enter) - isinstance(intent, Leave)
-        if self._inside[thread] <= 0:
-            del self._inside[thread]
-            await super().commit(Delete(intent.scope.tenant, thread))
-            key = self.shelves.names.pop((intent.scope.tenant, thread), 0)
-            self.shelves.threads.pop(key, None)
+        name = intent.scope.tenant, intent.scope.thread
+        self._inside[name] += isinstance(intent, Enter) - isinstance(intent, Leave)
+        if self._inside[name] <= 0:
+            del self._inside[name]
+            await super().commit(Delete(*name))
+            self.shelves.threads.pop(self.shelves.names.pop(name, 0), None)
         return writes
 
     async def find(self, tenant: str, ids: Sequence[bytes]) -> dict[bytes, Located]:  # noqa: ARG002

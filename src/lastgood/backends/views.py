@@ -7,9 +7,9 @@ is shown is complete, or an error says what is missing.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lastgood.backend import (
     Inside,
@@ -33,6 +33,9 @@ from lastgood.rows import (
     suspect,
     unsealed,
 )
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 class Listed(NamedTuple):
@@ -66,15 +69,21 @@ class Lifetimes(NamedTuple):
 class Views(Tables):
     """The rows of a store as readers see them."""
 
+    def each(self, find: Callable[[K], T], keys: Iterable[K]) -> list[T]:
+        """What is found for each of them; a store that is a round trip away does better."""
+        return [find(key) for key in keys]
+
     def find(self, tenant: str, ids: Iterable[bytes]) -> dict[bytes, Located]:
         """Checkpoints of a tenant by id."""
         found = [each for id in ids if (each := self.by_id(tenant, id))]
         return {each.row.id: each for each in found}
 
     def by_id(self, tenant: str, id: bytes) -> Located | None:
-        """A checkpoint of a tenant."""
-        owned = self.owned(id, tenant)
-        return _Names(self, owned[1]).located(owned[0]) if owned else None
+        """A checkpoint of a tenant, unless its thread is only arriving."""
+        row, thread = self.owned(id, tenant) or (None, None)
+        if row is None or thread is None or not thread.live:
+            return None
+        return _Names(self, thread).located(row)
 
     def history(self, tenant: str, listing: Listing) -> list[Located]:
         """Live checkpoints of a thread; complete, or an error."""
@@ -157,13 +166,12 @@ class Views(Tables):
         kept = {name: row for name, row in threads.items() if row and row.live and row.items}
         for row in kept.values():
             self.audit_items(row)
-        return [
-            self._named_items(thread, listing) if (thread := kept.get(listing.thread)) else []
-            for listing in listings
-        ]
+        return self.each(lambda one: self._named_items(kept.get(one.thread), one), listings)
 
-    def _named_items(self, thread: ThreadRow, listing: ItemListing) -> list[ItemRow]:
+    def _named_items(self, thread: ThreadRow | None, listing: ItemListing) -> list[ItemRow]:
         """Who meets a damaged item learns the name of its thread; its row has a number."""
+        if thread is None:
+            return []
         try:
             return self._listed_items(thread, listing)
         except CheckpointIntegrityError as error:
@@ -261,7 +269,9 @@ class Views(Tables):
         return Outline(
             row=thread,
             lanes=() if only == "tags" else self._all_lanes(thread),
-            branches=tuple((b, self.nearest_live(self.head(b), now)) for b in branches),
+            branches=tuple(
+                self.each(lambda b: (b, self.nearest_live(self.head(b), now)), branches)
+            ),
             tags=() if only == "lanes" else tuple(self.audited_tags(thread)),
             now=now,
         )

@@ -8,12 +8,15 @@ class, in dataclasses as in models: a model validates all that is below it.
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import lru_cache, partial
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
-from lastgood.codec import Codec, Opaque
+from lastgood.codec import Codec, Opaque, fields_of, with_extra
+from lastgood.codec import is_record as is_stored_by_fields
 from lastgood.paths import Steps
 
 Fit = Callable[[Any, Steps], Any]
@@ -40,7 +43,7 @@ def is_record(cls: object) -> bool:
 def fitted(codec: Codec, cls: type, value: Any) -> Any:
     """An object of a class from the fields of another value; raises Unfit."""
     if hasattr(cls, "model_validate"):  # it makes what is below it, too
-        return _Fitting(codec, _by_alias).made(cls, value, (), cast(Any, cls).model_validate)
+        return _Fitting(codec, _by_alias).made(cls, value, (), partial(_validated, cls))
     return _Fitting(codec, _constructed).made(cls, value, ())
 
 
@@ -124,40 +127,66 @@ def _annotations(cls: type) -> dict[str, Any]:
 
 
 def _has_fields(value: object) -> bool:
-    return isinstance(value, Opaque | Mapping) or is_record(type(value))
+    return isinstance(value, Opaque | Mapping) or is_stored_by_fields(type(value))
 
 
 def _fields_of(codec: Codec, value: Any) -> dict[str, Any]:
     if isinstance(value, Opaque):
-        _, stored = cast(list[Any], codec.unpack(value.lastgood_payload))
-        return dict(stored)
+        head, stored = cast(list[Any], codec.unpack(value.lastgood_payload))
+        return with_extra(head, dict(stored))
     if isinstance(value, Mapping):
         return dict(value)
-    if is_dataclass(value):
+    if is_dataclass(value):  # what else it holds is its own affair
         names = [each.name for each in fields(value) if hasattr(value, each.name)]
         return {name: getattr(value, name) for name in names}
-    return {**vars(value), **(getattr(value, "__pydantic_extra__", None) or {})}
+    return fields_of(value)
 
 
 def _constructed(wanted: Any, stored: dict[str, Any]) -> Any:
     if hasattr(wanted, "model_validate"):
-        return wanted.model_validate(_by_alias(wanted, stored))
+        return _validated(wanted, _by_alias(wanted, stored))
     if not is_dataclass(wanted):
         return wanted(stored)
     known = [each for each in fields(wanted) if each.name in stored]
-    made = cast(Any, wanted)(**{each.name: stored[each.name] for each in known if each.init})
+    given = {each.name: stored[each.name] for each in known if each.init}
+    made = cast(Any, wanted)(**_by_alias(wanted, given))
     for each in known:
         if not each.init:
             object.__setattr__(made, each.name, stored[each.name])
     return made
 
 
+def _validated(wanted: Any, given: dict[str, Any]) -> Any:
+    """A model, by the names of its fields too: what stands under one is never a default instead.
+
+    Pydantic before 2.11 knows aliases alone.
+    """
+    validate = wanted.model_validate
+    return validate(given, by_name=True, by_alias=True) if _knows_names(wanted) else validate(given)
+
+
+@lru_cache(maxsize=1024)
+def _knows_names(wanted: Any) -> bool:
+    """Whether a class can be told to take fields by their names."""
+    validate = getattr(wanted, "model_validate", None)
+    return validate is not None and "by_name" in inspect.signature(validate).parameters
+
+
 def _by_alias(wanted: Any, stored: dict[str, Any]) -> dict[str, Any]:
-    """Stored fields under the names by which a pydantic model takes them."""
-    names = {name: name for name in stored}
-    for name, field in getattr(wanted, "model_fields", {}).items():
-        alias = field.validation_alias or field.alias
-        first = alias if isinstance(alias, str) else getattr(alias, "choices", (None,))[0]
-        if isinstance(first, str) and first not in stored and name in stored:
+    """Stored fields under the names by which a pydantic model or dataclass takes them.
+
+    An alias may be the name of another field, which would take the value for its own.
+    """
+    names, declared = {name: name for name in stored}, getattr(wanted, "__pydantic_fields__", {})
+    kept = declared.keys() if _knows_names(wanted) else ()
+    for name, field in declared.items():
+        first = _first_text(field.validation_alias or field.alias)
+        if first is not None and first not in stored and first not in kept and name in stored:
             names[name] = first
     return {names[name]: value for name, value in stored.items()}
+
+
+def _first_text(alias: Any) -> str | None:
+    """The first alias that is a name of its own, and no way into another value."""
+    choices = (alias,) if isinstance(alias, str) else getattr(alias, "choices", ())
+    return next((each for each in choices if isinstance(each, str)), None)

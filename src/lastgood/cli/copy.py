@@ -12,7 +12,7 @@ from lastgood import BlockingClient, CopyReport
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal, given
-from lastgood.cli.store import file_of, is_there, json_option, opened, tenant_option
+from lastgood.cli.store import address, is_there, json_option, made, opened, tenant_option
 from lastgood.cli.terminal import Terminal
 from lastgood.registry import shown
 
@@ -44,13 +44,11 @@ def run(options: Namespace) -> int:
 
 
 def _target(options: Namespace) -> BlockingClient:
-    tenant = getattr(options, "tenant", None) or "default"
-    file = file_of(options.target)
-    if options.dry_run and not is_there(options.target):
+    aimed = Namespace(**{**vars(options), "store": options.target})
+    if options.dry_run and not is_there(address(aimed)):
+        tenant = getattr(options, "tenant", None) or "default"
         return BlockingClient.memory(tenant=tenant)  # as empty as the store that is not made
-    if file is None:
-        return BlockingClient.open(options.target, tenant=tenant)
-    return BlockingClient.sqlite(file, tenant=tenant)
+    return made(aimed)
 
 
 def _moment(text: str | None) -> datetime | None:

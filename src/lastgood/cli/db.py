@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from lastgood import registry
-from lastgood.backends import postgres_schema
+from lastgood.backends.postgres import schema as postgres_schema
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal
@@ -16,9 +16,9 @@ from lastgood.cli.terminal import Terminal
 from lastgood.driver import run_blocking
 
 if TYPE_CHECKING:
-    from lastgood.backends.postgres import PostgresBackend
-    from lastgood.backends.postgres_rights import Lack
-    from lastgood.backends.postgres_setup import Standing
+    from lastgood.backends.postgres.backend import PostgresBackend
+    from lastgood.backends.postgres.rights import Lack
+    from lastgood.backends.postgres.setup import Standing
 
 DEFAULT = "lastgood"
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from lastgood.backends.files_store import FORMAT, FileStore
+from lastgood.backends.files.store import FORMAT, FileStore
 from lastgood.cli.doctor_checks import Finding
 from lastgood.cli.doctor_store import NOT_YET, free_finding
 from lastgood.errors import LastgoodError

@@ -9,14 +9,14 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lastgood.backends.postgres_schema import FORMAT, ON_SEQUENCES, ON_TABLES, grant
+from lastgood.backends.postgres.schema import FORMAT, ON_SEQUENCES, ON_TABLES, grant
 from lastgood.cli import db
 from lastgood.cli.doctor_checks import Finding
 from lastgood.errors import LastgoodError
 from lastgood.registry import BACKENDS, shown
 
 if TYPE_CHECKING:
-    from lastgood.backends.postgres_rights import Lack
+    from lastgood.backends.postgres.rights import Lack
 
 _OLDEST = 140000
 _FAR = 0.010
@@ -53,8 +53,8 @@ def server_findings(place: str) -> Iterator[Finding]:
     """What one connection shows."""
     import psycopg
 
-    from lastgood.backends.postgres_address import lively
-    from lastgood.backends.postgres_cursors import ADAPTERS
+    from lastgood.backends.postgres.address import lively
+    from lastgood.backends.postgres.cursors import ADAPTERS
 
     dsn = lively(BACKENDS["postgresql"].arguments(place)["source"])
     options: dict[str, Any] = {"prepare_threshold": None, "context": ADAPTERS}

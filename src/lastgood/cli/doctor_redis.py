@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lastgood import BlockingClient
-from lastgood.backends.redis_health import Info, Obstacle, names, obstacles
+from lastgood.backends.redis.health import Info, Obstacle, names, obstacles
 from lastgood.cli.doctor_checks import Finding, Level
 from lastgood.driver import run_blocking
 from lastgood.errors import LastgoodError

@@ -10,8 +10,8 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lastgood.backends.sqlite_connection import WAL_LIMIT
-from lastgood.backends.sqlite_schema import FORMAT, read_stamp
+from lastgood.backends.sqlite.connection import WAL_LIMIT
+from lastgood.backends.sqlite.schema import FORMAT, read_stamp
 from lastgood.cli.doctor_checks import Finding
 from lastgood.cli.printing import size
 from lastgood.errors import CheckpointIntegrityError

@@ -89,8 +89,16 @@ def _list(client: BlockingClient, options: Namespace) -> int:
         more = again(options, "log", options.thread, "--limit", str(10 * options.limit))
         printing.note(f"Older ones: {more}, or --before {page.next}")
     elif not page.items:
-        printing.note(f"{options.thread}: no checkpoints" + (" like that" if filtered else " yet"))
+        printing.note(f"{options.thread}: {_nothing(marks, filtered=filtered)}")
     return 0
+
+
+def _nothing(marks: Marks, *, filtered: bool) -> str:
+    if filtered:
+        return "no checkpoints like that"
+    if marks.branches:  # a branch begins with its first checkpoint
+        return "all its checkpoints were removed or are over their time"
+    return "no checkpoints yet"
 
 
 def draw(

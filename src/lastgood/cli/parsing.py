@@ -45,4 +45,6 @@ class Parser(ArgumentParser):
         """The same for words that this parser has no place for."""
         known = [name for action in self._actions for name in action.option_strings]
         meant = _meant(words[0].partition("=")[0], known)
+        if not meant and re.match("-[^-]", words[0]):
+            meant = " A name that begins with a dash stands behind `--`."
         self.error(f"unrecognized arguments: {' '.join(words)}.{meant}")

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from lastgood import BlockingClient
-from lastgood.backends.files_names import STORE, THREADS
+from lastgood.backends.files.names import STORE, THREADS
 from lastgood.cli.command import ABSENT, Refusal, given
 from lastgood.driver import run_blocking
-from lastgood.registry import BACKENDS, open_url, scheme_of, shown
+from lastgood.registry import BACKENDS, in_address, open_url, scheme_of, shown
 
 VARIABLE, DEFAULT = "LASTGOOD_URL", "lastgood.db"
 BEGIN = """\
@@ -69,7 +69,7 @@ def address(options: Namespace) -> str:
     """The path or address that the options or the environment give."""
     found = getattr(options, "store", None) or os.environ.get(VARIABLE) or DEFAULT
     is_directory = not _is_url(found) and (Path(found) / STORE).is_file()
-    return f"files:{found}" if is_directory else found
+    return f"files:{in_address(found)}" if is_directory else found
 
 
 def file_of(address: str) -> Path | None:
@@ -140,10 +140,9 @@ def _no_tables(place: str) -> Refusal:
 def made(options: Namespace) -> BlockingClient:
     """The store, which is begun if it is not there: for a command that brings data."""
     place, tenant = address(options), getattr(options, "tenant", None) or "default"
-    file = file_of(place)
-    if file is None:
+    if _is_url(place):
         return BlockingClient.open(place, tenant=tenant)
-    return BlockingClient.sqlite(file, tenant=tenant)
+    return BlockingClient.sqlite(place, tenant=tenant)
 
 
 def _lacks(path: Path) -> str:

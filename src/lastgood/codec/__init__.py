@@ -21,11 +21,12 @@ from lastgood.codec.kinds import (
     unpaired,
 )
 from lastgood.codec.levels import closed, container_body, opened, split_values, text_body
+from lastgood.codec.members import cached_names, left_out, slots_of
 from lastgood.codec.msgpack import array_header, entries, ext, map_header, skip
 from lastgood.codec.native import ROW
 from lastgood.codec.opaque import NOWHERE, Noticing, Opaque, name_places
-from lastgood.codec.records import blank_record, cached_names, is_record, slots_of
-from lastgood.codec.registry import Registry, register
+from lastgood.codec.records import blank_record, fields_of, is_record, with_extra
+from lastgood.codec.registry import Registry, is_encoded, register, registrations
 from lastgood.model import Loss
 
 DICT = Number.DICT
@@ -71,17 +72,22 @@ __all__ = [
     "closed",
     "container_body",
     "entries",
+    "fields_of",
+    "is_encoded",
     "is_record",
     "is_token",
     "keyed_by_text",
+    "left_out",
     "map_header",
     "name_places",
     "nested_token",
     "opened",
     "register",
+    "registrations",
     "skip",
     "slots_of",
     "split_values",
     "text_body",
     "unpaired",
+    "with_extra",
 ]

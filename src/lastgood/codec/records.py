@@ -8,32 +8,29 @@ which many objects share is packed once. Invariant: no constructor, validator, `
 
 When the class has changed since the save: a stored field that it no longer has is set all the
 same where the object has a `__dict__`, and is an error naming the field where it has none. A
-field that is missing in the stored data gets its plain default, or a fresh one if the default
+field that is missing in the stored data gets its default, or a fresh one if the default
 factory is a built-in container; otherwise it stays unset, as nobody knows its value.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from operator import itemgetter
-from types import MemberDescriptorType
 from typing import Any, Protocol, cast
 
-from lastgood.codec.containers import FACTORIES
+from lastgood.codec.defaults import completed, of_attributes, of_model, of_struct
 from lastgood.codec.heads import Head, shared_head
 from lastgood.codec.kinds import Refused
 from lastgood.codec.labels import ancestry, attribute, namespace
+from lastgood.codec.members import cached_names, left_out, slots_of
 
 Fields = dict[str, object]
 
 _set = object.__setattr__
 _new = object.__new__
 _set_class = cast(Any, object.__dict__["__class__"]).__set__
-_BUILTIN_FACTORIES = frozenset(factory for factory in FACTORIES.values() if factory)
-_MUTABLE = (list, dict, set)
 
 Taken = tuple[object, object]
 Known = tuple[object, type | None, object]
@@ -82,8 +79,8 @@ class StatePlan:
         self._head = shared_head([label])
         self._slots = dict(slots_of(cls))
         self._has_dict = cls.__dictoffset__ != 0
-        self._left_out = cached_names(cls) | _noted_names(cls)
-        self._defaults = _defaults(cls)
+        self._left_out = left_out(cls)
+        self._defaults = of_attributes(cls)
         self._probe = _probe(self._defaults)
         self._bare = self._has_dict and not self._slots and not self._left_out
 
@@ -102,12 +99,13 @@ class StatePlan:
         if self._has_dict:
             yield from value.__dict__.items()
 
-    def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
+    def make(self, head: list[Any], fields: Fields) -> object:
         made: object = _new(self._cls)
+        fields = _of_a_model(head, fields)
         try:
             self._probe(fields)
         except KeyError:
-            fields = _completed(fields, self._defaults)
+            fields = completed(fields, self._defaults)
         if self._slots:
             fields = self._fill_slots(made, fields)
         if self._has_dict:
@@ -130,7 +128,8 @@ class StatePlan:
 class PydanticPlan:
     """A pydantic model: fields, and as sections of the head the fields set, extra and private.
 
-    A head of the label alone means the common case: all fields set, nothing extra or private.
+    A head of the label alone means the common case: all fields set, nothing extra or private. A
+    class that got room for those since has it, and private attributes have their defaults.
     """
 
     whole = False
@@ -145,8 +144,11 @@ class PydanticPlan:
         self._cached = cached_names(cls)
         own = self._cached or attribute(cls, "__private_attributes__")
         self.shared = None if own else self._last
-        self._defaults = _pydantic_defaults(attribute(cls, "__pydantic_fields__") or {})
+        self._defaults = of_model(attribute(cls, "__pydantic_fields__") or {})
         self._probe = _probe(self._defaults)
+        private = attribute(cls, "__private_attributes__") or {}
+        self._privates = of_model(private) if private else None
+        self._allows = (attribute(cls, "model_config") or {}).get("extra") == "allow"
         self._set_fields_set = slots["__pydantic_fields_set__"].__set__
         self._set_extra = slots["__pydantic_extra__"].__set__
         self._set_private = slots["__pydantic_private__"].__set__
@@ -193,10 +195,14 @@ class PydanticPlan:
         try:
             self._probe(fields)
         except KeyError:
-            stored, fields = fields, _completed(fields, self._defaults)
+            stored, fields = fields, completed(fields, self._defaults)
             names = list(stored) if names is None else names
         _set(made, "__dict__", fields)
         self._set_fields_set(made, set(fields if names is None else names))
+        if extra is None and self._allows:
+            extra = {}
+        if self._privates is not None:
+            private = completed(private or {}, self._privates)
         self._set_extra(made, extra)
         self._set_private(made, private)
         return made
@@ -206,7 +212,8 @@ class StructPlan:
     """A msgspec.Struct, whose objects only its own constructor can make.
 
     The constructor runs `__post_init__`, so a class that has one is made through a subclass
-    that silences it, and the object is then given its real class.
+    that silences it, and the object is then given its real class. One with `dict=True` may have
+    attributes beside its fields, which are kept with them.
     """
 
     whole = False
@@ -217,22 +224,33 @@ class StructPlan:
         self._head = shared_head([label])
         self._names: tuple[str, ...] = type.__getattribute__(cls, "__struct_fields__")
         self._slots = dict(slots_of(cls))
-        self._defaults = _struct_defaults(cls, self._names)
+        self._has_dict = cls.__dictoffset__ != 0
+        self._left_out = left_out(cls)
+        self._defaults = of_struct(cls, self._names)
         self._blank = _silenced(cls) if attribute(cls, "__post_init__") else cls
 
     def take(self, value: Any) -> Taken:
-        return self._head, {name: self._slots[name].__get__(value) for name in self._names}
+        state = {name: self._slots[name].__get__(value) for name in self._names}
+        if self._has_dict:
+            held = value.__dict__.items()
+            state |= {name: item for name, item in held if name not in self._left_out}
+        return self._head, state
 
-    def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
-        if fields.keys() - set(self._names):
-            raise _unknown_fields(self._cls, fields.keys() - set(self._names))
-        values = _completed(fields, self._defaults)
+    def make(self, head: list[Any], fields: Fields) -> object:
+        fields = _of_a_model(head, fields)
+        beside = {name: item for name, item in fields.items() if name not in self._slots}
+        if beside and not self._has_dict:
+            raise _unknown_fields(self._cls, beside)
+        stored = {name: item for name, item in fields.items() if name not in beside}
+        values = completed(stored, self._defaults)
         absent = [name for name in self._names if name not in values]
         made = self._blank(**values, **dict.fromkeys(absent))
         if self._blank is not self._cls:
             _set_class(made, self._cls)
         for name in absent:
             self._slots[name].__delete__(made)
+        if beside:
+            made.__dict__.update(beside)
         return made
 
 
@@ -253,7 +271,8 @@ class NamedTuplePlan:
             raise Refused("a NamedTuple with attributes beside its fields cannot be stored")
         return self._head, dict(zip(self._names, value, strict=True))
 
-    def make(self, head: list[Any], fields: Fields) -> object:  # noqa: ARG002
+    def make(self, head: list[Any], fields: Fields) -> object:
+        fields = _of_a_model(head, fields)
         if fields.keys() - set(self._names):
             raise _unknown_fields(self._cls, fields.keys() - set(self._names))
         values = {**self._defaults, **fields}
@@ -276,17 +295,38 @@ def plan_for(cls: type, label: str) -> Plan | None:
     return None
 
 
+_plan_of: Callable[[type], Plan | None] = cast(
+    Any, lru_cache(maxsize=1024)(lambda cls: plan_for(cls, ""))
+)
+"""The plan of a class without its label; to make one takes longer than to use it."""
+
+
 def is_record(cls: type) -> bool:
     """Whether objects of a class are stored as their fields, under its name."""
-    return plan_for(cls, "") is not None
+    return _plan_of(cls) is not None
 
 
 def blank_record(cls: type) -> object:
     """A record without stored fields; TypeError for a class that is none."""
-    plan = plan_for(cls, "")
+    plan = _plan_of(cls)
     if plan is None:
         raise TypeError(f"objects of {cls.__qualname__} cannot be made without its constructor")
     return plan.make([""], {})
+
+
+def fields_of(value: object) -> Fields:
+    """What a record is stored with, extra fields of a model among it; TypeError if it is none."""
+    plan = _plan_of(type(value))
+    if plan is None:
+        raise TypeError(f"{type(value).__qualname__} has no fields")
+    head, fields = plan.take(value)
+    return with_extra(head, cast(Fields, fields))
+
+
+def with_extra(head: object, fields: Fields) -> Fields:
+    """The fields of a record, and those that the head of a model has beside them."""
+    extra = head[2] if type(head) is list and len(head) == 4 else None
+    return {**fields, **(extra or {})}
 
 
 def _descends(module: str, name: str) -> Callable[[type], bool]:
@@ -315,28 +355,6 @@ _SORTS: tuple[tuple[Callable[[type], bool], Callable[[type, str], Plan]], ...] =
 )
 
 
-def slots_of(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
-    """Every slot that the objects of a class have, by its name."""
-    for ancestor in reversed(ancestry(cls)):
-        for name, item in namespace(ancestor).items():
-            if type(item) is MemberDescriptorType:
-                yield name, item
-
-
-def cached_names(cls: type) -> frozenset[str]:
-    """The names of its `cached_property`s, whose values are made anew when they are missing."""
-    found = (namespace(ancestor).items() for ancestor in ancestry(cls))
-    return frozenset(
-        name for items in found for name, item in items if type(item) is functools.cached_property
-    )
-
-
-def _noted_names(cls: type) -> frozenset[str]:
-    """What `typing` sets on objects that are made through a class with parameters."""
-    generic = attribute(cls, "__class_getitem__") is not None
-    return frozenset({"__orig_class__"} if generic else ())
-
-
 def _silenced(cls: type) -> type:
     if any("__init_subclass__" in namespace(base) for base in ancestry(cls)[:-3]):
         raise TypeError("a subclass would run code of the class")
@@ -350,49 +368,9 @@ def _probe(names: Iterable[str]) -> Callable[[Fields], object]:
     return itemgetter(*names) if names else len
 
 
-def _completed(fields: Fields, defaults: Mapping[str, Callable[[], object]]) -> Fields:
-    return {**{name: make() for name, make in defaults.items() if name not in fields}, **fields}
-
-
-def _defaults(cls: type) -> dict[str, Callable[[], object]]:
-    """Field -> what makes its default, for fields that have one which no code of users makes."""
-    if attribute(cls, "__attrs_attrs__") is not None:
-        rows = [(a.name, a.default) for a in attribute(cls, "__attrs_attrs__")]
-        found = {
-            name: _default(default, getattr(default, "factory", None)) for name, default in rows
-        }
-    else:
-        found = {f.name: _default(f.default, f.default_factory) for f in dataclasses.fields(cls)}
-    return {name: make for name, make in found.items() if make}
-
-
-def _pydantic_defaults(declared: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
-    found = {name: _default(f.default, f.default_factory) for name, f in declared.items()}
-    return {name: make for name, make in found.items() if make}
-
-
-def _struct_defaults(cls: type, names: tuple[str, ...]) -> dict[str, Callable[[], object]]:
-    defaults = type.__getattribute__(cls, "__struct_defaults__")
-    tail = names[len(names) - len(defaults) :]
-    pairs = zip(tail, defaults, strict=True)
-    found = {name: _default(value, getattr(value, "factory", None)) for name, value in pairs}
-    return {name: make for name, make in found.items() if make}
-
-
-# The words of the four libraries for "there is no default", by the names of their classes.
-_NO_DEFAULT = frozenset(
-    {"_MISSING_TYPE", "_Nothing", "PydanticUndefinedType", "NoDefaultType", "Factory"}
-)
-
-
-def _default(value: object, factory: object) -> Callable[[], object] | None:
-    if factory in _BUILTIN_FACTORIES:
-        return factory
-    if type(value).__name__ in _NO_DEFAULT:
-        return None
-    if type(value) in _MUTABLE:
-        return type(value) if not value else None
-    return lambda: value
+def _of_a_model(head: list[Any], fields: Fields) -> Fields:
+    """All that is stored of a class which was a pydantic model once: private attributes, too."""
+    return {**with_extra(head, fields), **(head[3] or {})} if len(head) == 4 else fields
 
 
 def _unknown_fields(cls: type, names: Any) -> ValueError:

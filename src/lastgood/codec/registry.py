@@ -68,7 +68,7 @@ class Registry:
         """Give a class a stable name; ValueError if another class has it.
 
         A class may be registered again under another name: objects are written under the
-        newest, and read under all of them.
+        newest, and read under all of them. One that is defined again takes the place of itself.
         """
         if not isinstance(cls, type):
             raise TypeError(f"what is registered is a class, not {cls!r:.60}")
@@ -82,11 +82,13 @@ class Registry:
                 f"{cls.__qualname__} is not a data class: register it with encode= and decode="
             )
         entry = _Entry(cls, name or label_of(cls), encode, decode)
-        taken = self._names.get(entry.name)
-        if taken is not None and taken.cls is not cls:
+        taken = self._names.get(entry.name, entry)
+        if taken.cls is not cls and not _is_redefined(taken.cls, cls):
             raise ValueError(f"{entry.name!r} is already the name of {taken.cls.__qualname__}")
         self._names[entry.name] = self._classes[cls] = entry
-        self._names.setdefault(label_of(cls), entry)
+        known = self._names.setdefault(label_of(cls), entry)
+        if known.cls is not cls and _is_redefined(known.cls, cls):
+            self._names[label_of(cls)] = entry
         _Generation.current += 1
         return cls
 
@@ -195,6 +197,17 @@ class Registry:
         return own or (self._parent._entry_named(name) if self._parent else None)
 
 
+def is_encoded(cls: type) -> bool:
+    """Whether objects of a class are stored by a function that somebody registered for it."""
+    entry = DEFAULT._entry(cls)
+    return entry is not None and entry.encode is not None
+
+
+def registrations() -> int:
+    """How many there were in this process: what was found out about classes holds as long."""
+    return _Generation.current
+
+
 class _Generation:
     """Counts registrations in the process, so that no registry serves a stale kind."""
 
@@ -206,6 +219,11 @@ _record = partial(Kind, Number.RECORD, "record", family=Family.MAP, headed=True)
 
 def _made_elsewhere(body: object) -> object:
     raise TypeError(f"objects are made by their registry, not from {body!r}")
+
+
+def _is_redefined(old: type, new: type) -> bool:
+    """Whether its module was loaded again, or its cell run again; of functions, classes differ."""
+    return label_of(old) == label_of(new) and "<locals>" not in new.__qualname__
 
 
 def _is_data(cls: type | None) -> bool:

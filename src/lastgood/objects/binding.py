@@ -9,6 +9,7 @@ succeeds leaves each object with exactly the fields of its state, and those that
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -267,7 +268,7 @@ def _part(current: Any, step: object) -> Any:
     """What stands at the same step of the target, if it has the like."""
     if type(current) in MAPPINGS:
         return current.get(step)
-    if isinstance(current, list | tuple) and isinstance(step, int):
+    if isinstance(current, list | tuple | deque) and isinstance(step, int):
         return current[step] if step < len(current) else None
     if sort_of(type(current)) is Sort.RECORD and isinstance(step, str):
         return attributes(current).get(step)

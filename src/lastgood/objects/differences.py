@@ -11,7 +11,7 @@ from typing import Any
 
 from lastgood.codec import Codec
 from lastgood.errors import SerializationError
-from lastgood.objects.fields import held_by
+from lastgood.objects.fields import kept_in
 from lastgood.objects.states import CLASS, UNSET, VERSION, State, is_state
 from lastgood.objects.walking import MAPPINGS, Sort, sort_of
 
@@ -72,7 +72,7 @@ def _opened(value: Any) -> dict[Any, Any]:
         return dict(enumerate(value))
     if sort_of(type(value)) is Sort.CONTAINER:
         return {**dict(enumerate(value)), _BESIDE: value.maxlen}
-    return held_by(value)
+    return kept_in(value)
 
 
 def _without(state: State, words: set[str]) -> State:

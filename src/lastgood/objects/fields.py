@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from lastgood.codec import blank_record
+from lastgood.codec import blank_record, is_record
 from lastgood.errors import SchemaMigrationError
 from lastgood.objects.layouts import EXTRA, layout_of
 from lastgood.objects.models import FIELDS_SET, PRIVATE, begin, is_undefined, unset, written
@@ -79,6 +79,14 @@ def held_by(value: object) -> State:
     if layout.has_dict:
         found.update(value.__dict__)
     return found
+
+
+def kept_in(record: object) -> State:
+    """The same without what no store keeps of a data class."""
+    held = held_by(record)
+    for name in layout_of(type(record)).left_out:
+        held.pop(name, None)
+    return held
 
 
 def attributes(value: object) -> State:
@@ -308,12 +316,17 @@ def _remove(value: Any, name: str) -> None:
 
 
 def blank(cls: type) -> Any:
-    """An object of a class without any field; its constructor does not run."""
+    """An object of a class before it is filled; its constructor does not run.
+
+    It has what a class declares with a default: private fields need not be in a state.
+    """
+    layout = layout_of(cls)
+    if layout.built_in is object and not layout.is_pydantic and is_record(cls):
+        return blank_record(cls)
     try:
-        made: Any = layout_of(cls).built_in.__new__(cls)
+        made: Any = layout.built_in.__new__(cls)
     except TypeError:  # a msgspec.Struct, or an abstract class
         return blank_record(cls)
-    layout = layout_of(cls)
     if layout.is_pydantic:
         begin(made, layout)
     return made

@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import MemberDescriptorType
 from typing import Any, NamedTuple, cast
 
-from lastgood.codec import cached_names, slots_of
+from lastgood.codec import cached_names, left_out, slots_of
 
 EXTRA = "__pydantic_extra__"
 _POINTER = tuple.__itemsize__
@@ -25,6 +25,8 @@ class Layout(NamedTuple):
 
     slots: Mapping[str, MemberDescriptorType]
     cached: frozenset[str]
+    left_out: frozenset[str]
+    """What no store keeps of a record: those, and notes of `typing`."""
     has_dict: bool
     is_pydantic: bool
     built_in: Any
@@ -34,7 +36,14 @@ class Layout(NamedTuple):
 def _layout(cls: type) -> Layout:
     slots = dict(slots_of(cls))
     built_in = next((base for base in cls.__mro__ if _has_contents(base)), object)
-    return Layout(slots, cached_names(cls), cls.__dictoffset__ != 0, EXTRA in slots, built_in)
+    return Layout(
+        slots,
+        cached_names(cls),
+        left_out(cls),
+        has_dict=cls.__dictoffset__ != 0,
+        is_pydantic=EXTRA in slots,
+        built_in=built_in,
+    )
 
 
 layout_of: Callable[[type], Layout] = cast(Any, lru_cache(maxsize=1024)(_layout))

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from lastgood.objects.fields import held_by
+from lastgood.objects.fields import kept_in
 from lastgood.objects.layouts import layout_of
 from lastgood.objects.walking import MAPPINGS
 
@@ -50,7 +50,7 @@ def refilled(value: Any, change: Change) -> Any:
         value.clear()
         value.extend(row)
     else:
-        _fill(value, held_by(value), change)
+        _fill(value, kept_in(value), change)
     return value
 
 
@@ -64,7 +64,7 @@ def _record(value: Any, change: Change) -> Any:
         made = object.__new__(type(value))
     except TypeError:  # a msgspec.Struct, which only its own code can make
         made = copy.copy(value)
-    _fill(made, held_by(value), change)
+    _fill(made, kept_in(value), change)
     return made
 
 

@@ -7,12 +7,27 @@ several places is one object in all of them, and is in none of them if it could 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+from lastgood.codec import Codec, Opaque
+from lastgood.errors import SerializationError
 from lastgood.objects.reshaping import GONE, refilled
-from lastgood.objects.states import SHARED, State, escaped, is_reserved
-from lastgood.objects.walking import Level, reaches, reserved_in
-from lastgood.objects.weaving import Shared
+from lastgood.objects.states import (
+    CLASS,
+    SHARED,
+    State,
+    escaped,
+    is_escaped,
+    is_reserved,
+    is_state,
+)
+from lastgood.objects.walking import Level, inside, levels, reaches, reserved_in
+from lastgood.objects.weaving import SHARED_LABEL, Shared
+
+_CODEC = Codec()
+_WORDS = (SHARED_LABEL.encode(), CLASS.encode())
 
 
 class Graph(NamedTuple):
@@ -28,6 +43,8 @@ def graph_of(state: State, left: frozenset[str] = frozenset()) -> Graph:
     table = state.pop(SHARED, None)
     if table is None:
         return Graph({name: _as_data(part) for name, part in state.items()}, left)
+    for level in levels([state, table], inside):
+        _check_opaques(level, is_reserved)
     unweaver = _Unweaver(state, table, lossy=SHARED in left)
     unweaver.fill()
     return Graph(state, left | unweaver.gone)
@@ -35,10 +52,47 @@ def graph_of(state: State, left: frozenset[str] = frozenset()) -> Graph:
 
 def _as_data(value: Any, _step: object = None) -> Any:
     """A part of a plain state, in which no dict means an object."""
-    if not reaches(value, reserved_in):
+    if not reaches(value, _reserved):
         return value
     made = refilled(value, _as_data)
     return escaped(made) if is_reserved(value) else made
+
+
+def _reserved(level: Level) -> list[dict[Any, Any]]:
+    _check_opaques(level, _is_taken_for_more)
+    return reserved_in(level)
+
+
+def _is_taken_for_more(value: object) -> bool:
+    """Whether a dict of a plain state would be more than data in another tree."""
+    return is_state(value) or is_escaped(value)
+
+
+def _check_opaques(level: Level, means: Callable[[object], bool]) -> None:
+    """Raise for an object of a class that is not here, if words of ours are in it.
+
+    They hold for this tree: saved again as it is, it would have parts of other values, or objects
+    that are data.
+    """
+    for value in level.fresh if Opaque in level.kinds else ():
+        if type(value) is Opaque and _has_words(means, value):
+            raise SerializationError(
+                f"the state holds a {value.lastgood_label.replace(':', '.')} with objects or "
+                f"shared parts in it, and {value.lastgood_reason}.",
+                hint="Import it before loading, or use lastgood.register.",
+            )
+
+
+def _has_words(means: Callable[[object], bool], opaque: Opaque) -> bool:
+    if not any(word in opaque.lastgood_payload for word in _WORDS):
+        return False  # as nearly always: what is in it need not be read
+    return reaches(_CODEC.unpack(opaque.lastgood_payload), partial(_has_word, means))
+
+
+def _has_word(means: Callable[[object], bool], level: Level) -> bool:
+    inner = [value for value in level.fresh if type(value) is Opaque]
+    words = _has_shared(level) or any(map(means, reserved_in(level)))
+    return words or any(_has_words(means, value) for value in inner)
 
 
 class _Unweaver:

@@ -4,7 +4,8 @@ Owns which types are looked into. Must not know what is made of what it finds. I
 container is looked into once, in an order that follows from the values alone.
 
 Lists, dicts, tuples, deques and data classes are looked into. Keys of dicts and members of sets
-are taken as values: nothing in them is followed. What we have no word for is a leaf.
+are taken as values: nothing in them is followed. What we have no word for is a leaf, and so is what
+a registered function encodes: that gets the object of its user.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from sys import getrefcount
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
-from lastgood.codec import is_record
+from lastgood.codec import is_encoded, is_record, registrations
 from lastgood.objects.fields import (
     Stateful,
     adds_holders,
     attributes,
     captured,
     given_by,
-    held_by,
+    kept_in,
     overrides,
     signed,
 )
@@ -72,11 +73,21 @@ def _sort(cls: type) -> Sort:
         return Sort.CONTAINER
     if issubclass(cls, Stateful):
         return Sort.OBJECT
-    return Sort.RECORD if is_record(cls) else Sort.LEAF
+    return Sort.RECORD if is_record(cls) and not is_encoded(cls) else Sort.LEAF
 
 
-sort_of: Callable[[type], Sort] = cast(Any, lru_cache(maxsize=4096)(_sort))
+_sorts = lru_cache(maxsize=4096)(_sort)
+sort_of: Callable[[type], Sort] = cast(Any, _sorts)
 """The sort of a class's values."""
+_REGISTERED = [registrations()]
+"""How many registrations there were when the sorts were found out."""
+
+
+def _recall_sorts() -> None:
+    """Forget the sorts that classes had before a registration."""
+    if [registrations()] != _REGISTERED:
+        _REGISTERED[:] = [registrations()]
+        _sorts.cache_clear()
 
 
 def parts_of(value: Any) -> Iterable[object]:
@@ -85,7 +96,7 @@ def parts_of(value: Any) -> Iterable[object]:
         return value.values()  # type: ignore[no-any-return]
     if isinstance(value, tuple):
         return tuple.__iter__(value)
-    return value if type(value) in CONTAINERS else held_by(value).values()
+    return value if type(value) in CONTAINERS else kept_in(value).values()
 
 
 def is_settled(value: Any, around: tuple[int, ...] = ()) -> bool:
@@ -93,14 +104,16 @@ def is_settled(value: Any, around: tuple[int, ...] = ()) -> bool:
     sort = sort_of(type(value))
     if sort is Sort.ATOM:
         return True
-    fixed = isinstance(value, tuple) or (sort is Sort.RECORD and _is_frozen(type(value)))
+    fixed = isinstance(value, tuple) or (sort is Sort.RECORD and _is_value(type(value)))
     if not fixed or id(value) in around:
         return False
     return all(is_settled(part, (*around, id(value))) for part in parts_of(value))
 
 
-def _is_frozen(cls: type) -> bool:
-    return bool(getattr(getattr(cls, "__dataclass_params__", None), "frozen", False))
+def _is_value(cls: type) -> bool:
+    """Whether objects of a class cannot change and are compared by what is in them."""
+    how = getattr(cls, "__dataclass_params__", None)
+    return how is not None and bool(how.frozen and how.eq)
 
 
 class Level(NamedTuple):
@@ -270,6 +283,7 @@ def survey(
 
     The `state_dict` that a class brings is called, unless the object is `own`, whose method asks.
     """
+    _recall_sorts()
     found = Survey([], [], {}, {})
     shared: dict[int, object] = {}
     for level in levels(roots, partial(_inside_objects, found, own), sift):

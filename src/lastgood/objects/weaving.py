@@ -34,8 +34,10 @@ from lastgood.objects.walking import (
     without_atoms,
 )
 
+SHARED_LABEL = "lastgood.shared"
 
-@register("lastgood.shared")
+
+@register(SHARED_LABEL)
 @dataclass(frozen=True, slots=True)
 class Shared:
     """Stands in every place of a value that several places share."""

@@ -21,7 +21,7 @@ class CachedHarness(PostgresHarness):
 
     def backend(self) -> Backend:
         from lastgood.backends.cached import CachedBackend
-        from lastgood.backends.redis_cache import RedisCache
+        from lastgood.backends.redis.cache import RedisCache
 
         cache = RedisCache(address("valkey"), ttl=600, prefix=self.prefix)
         return CachedBackend(super().backend(), cache)

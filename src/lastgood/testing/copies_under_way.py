@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lastgood import BlockingClient, StorageError, ThreadDeletedError, TransientStorageError
+from lastgood import (
+    BlockingClient,
+    CheckpointNotFoundError,
+    StorageError,
+    ThreadDeletedError,
+    TransientStorageError,
+)
 from lastgood.backend import Section, Sheet
 from lastgood.backends.memory import MemoryBackend
 from lastgood.client import Client
@@ -70,6 +76,31 @@ async def interrupted_at_every_piece(store: Store) -> None:
         assert (report.threads, report.complete) == (1, True)
         await same(client, target, "long", states=False)
         assert (await target.verify(data=True)).clean
+
+
+class _Cut(Exception):
+    pass
+
+
+def _cut(*_: object) -> None:
+    raise _Cut
+
+
+@case()
+async def checkpoints_that_are_arriving(store: Store) -> None:
+    """Whoever knows the name of one does not find it either, until all are there."""
+    client, target = store.client(), elsewhere(store)
+    saved = await save(client, "s", {"n": 1}, checkpoint_id=None)
+    with pytest.raises(_Cut):
+        await copied(client, target, progress=_cut)
+    assert await _arriving(target, "s") is not None
+    for unseen in (saved, "s@", "s@1", "s@branch:main"):
+        for use in (target.restore, target.fork, target.resolve):
+            with pytest.raises(CheckpointNotFoundError):
+                await use(unseen)
+        assert await target.expire(unseen) is False
+    await copied(client, target)
+    assert (await target.restore(saved)).state == {"n": 1}
 
 
 @case()

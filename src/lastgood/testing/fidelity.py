@@ -343,7 +343,7 @@ async def a_class_that_is_not_accepted_is_told_by_its_place(store: Store) -> Non
         await store.client(strict_types=True).restore(saved)
     assert caught.value.path == "state.x[1].note"
     assert caught.value.hint.startswith("Register the class")
-    odd = await save(store.client(), "s", {"in a set": {Shade.LIGHT}})
+    odd = await save(store.client(), "s", {"in a set": {Shade.LIGHT}, "plain": Note("n")})
     with pytest.raises(SerializationError, match="strict_types is on") as caught:
         await store.client(strict_types=True).restore(odd)
     assert caught.value.path == ""

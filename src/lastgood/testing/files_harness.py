@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from lastgood.backend import Backend
-from lastgood.backends.files import FilesBackend
-from lastgood.backends.files_checkpoint import DIGEST, file_of, opened
-from lastgood.backends.files_names import THREAD, directory_of
-from lastgood.backends.files_rows import spelled_column
+from lastgood.backends.files.backend import FilesBackend
+from lastgood.backends.files.checkpoint_file import DIGEST, file_of, opened
+from lastgood.backends.files.names import THREAD, directory_of
+from lastgood.backends.files.rows import spelled_column
 from lastgood.manifest import Spot
 from lastgood.rows import CheckpointRow
 from lastgood.testing.harness import BackendHarness, flipped

@@ -19,9 +19,9 @@ import pytest
 from lastgood import registry
 from lastgood.backend import Backend
 from lastgood.backends.memory import MemoryBackend
-from lastgood.backends.sqlite import SqliteBackend
-from lastgood.backends.sqlite_rows import STORED, folded, unfolded
-from lastgood.backends.sqlite_schema import select
+from lastgood.backends.sqlite.backend import SqliteBackend
+from lastgood.backends.sqlite.rows import STORED, folded, unfolded
+from lastgood.backends.sqlite.schema import select
 from lastgood.commits import Intent, Writes
 from lastgood.errors import StorageFullError
 from lastgood.rows import TABLES, CheckpointRow, fields_of

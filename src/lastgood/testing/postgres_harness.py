@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from lastgood.backend import Backend
-from lastgood.backends.postgres_statement import CLOCK
+from lastgood.backends.postgres.statement import CLOCK
 from lastgood.rows import TABLES
 from lastgood.testing.harness import ORDER, BackendHarness, flipped
 from lastgood.testing.servers.addresses import address
@@ -97,7 +97,7 @@ class PostgresHarness(BackendHarness):
         return f"{self.url}{mark}schema={self.schema}"
 
     def backend(self) -> Backend:
-        from lastgood.backends.postgres import PostgresBackend
+        from lastgood.backends.postgres.backend import PostgresBackend
 
         return PostgresBackend(
             self.url, schema=self.schema, pool_size=self.pool_size, shift=self._shift

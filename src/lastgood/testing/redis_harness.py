@@ -47,7 +47,7 @@ class RedisHarness(BackendHarness):
         return f"{self.url}{mark}prefix={self.prefix}"
 
     def backend(self) -> Backend:
-        from lastgood.backends.redis import RedisBackend
+        from lastgood.backends.redis.backend import RedisBackend
 
         return RedisBackend(
             self.url, prefix=self.prefix, pool_size=self.pool_size, shift=self._shift

@@ -1,0 +1,1 @@
+"""A store of plain files, one readable file for each checkpoint."""

@@ -1,0 +1,1 @@
+"""A store in PostgreSQL, the system of record of a team."""

@@ -1,0 +1,1 @@
+"""A store in Redis or Valkey, and the cache there."""

@@ -1,0 +1,1 @@
+"""What the stores on a server share: how a commit meets other writers over a network."""

@@ -1,0 +1,107 @@
+"""A commit on its way to a server: what it wants, how often it was tried, what is known of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from lastgood.backends.remote.changes import Aim, Decision
+from lastgood.backends.remote.queries import ThreadName
+from lastgood.commits import NOTHING, Accompanied, Intent, Taken, Writes
+from lastgood.driver import pause
+from lastgood.errors import StorageError, TransientStorageError
+from lastgood.item_rules import Outcome as ItemOutcome
+from lastgood.run_rules import Settle
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""Seconds after which an operation that meets lost connections or faster writers gives up: at the
+end of the attempt that it is at."""
+_IN_DOUBT = (
+    "Whether it was kept is unknown: going on with the run, or saving again under the same "
+    "checkpoint_id, settles it."
+)
+
+
+class Attempt:
+    """A commit on its way."""
+
+    def __init__(self, intent: Intent) -> None:
+        self.aim = Aim.of(intent)
+        self.place = self.aim.place
+        self.refused: Taken = NOTHING
+        self.tries = Tries()
+        self.doubtful: Writes | None = None
+        """What was sent first, if nobody knows whether it was carried out."""
+        self.writes: Writes | None = None
+        """What became of it, once that is known."""
+        self.begun = False
+        """Whether it has had its turn."""
+        self.alone = not isinstance(intent, Accompanied)
+        """Whether it takes nobody along."""
+
+    def doubt(self, writes: Writes) -> None:
+        """Nobody knows whether these were carried out: next time they may be there."""
+        self.doubtful = self.doubtful or writes
+        self.again()
+
+    def again(self) -> None:
+        """Want the same once more, as something that was sent before."""
+        self.aim = Aim.of(self.aim.intent.again())
+
+    def failed(self, error: StorageError) -> StorageError:
+        """What the caller is told that gets no answer."""
+        if self.doubtful is not None:
+            error.in_doubt = True
+            error.hint = f"{error.hint} {_IN_DOUBT}".lstrip()
+        return error
+
+    def told(self, decision: Decision) -> Writes:
+        """What the caller is told: where nothing was left to do, that it was done by this commit.
+
+        A save and a run are recognised by their ids, and told as they are stored; and what became
+        of them is told as it is by now. Items that are neither as they were expected nor as they
+        were to become were changed by somebody else.
+        """
+        writes, first = decision.writes, self.doubtful
+        if first is None or first.checkpoint is not None or first.run is not None:
+            return writes
+        if isinstance(self.aim.intent, Settle):
+            return writes
+        if isinstance(writes.answer, ItemOutcome) and not writes.answer.done:
+            return writes
+        return first if decision.change is None else writes._replace(answer=first.answer)
+
+
+class Tries:
+    """How often and how long an operation has been at it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._until = time.monotonic() + PATIENCE
+
+    async def of(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what may be done twice, once more where a connection was lost."""
+        while True:
+            try:
+                return await work()
+            except TransientStorageError as error:
+                await self.again(error)
+
+    async def again(self, error: TransientStorageError) -> None:
+        """Wait a little, longer each time; raises the error when it has been long enough."""
+        self._count += 1
+        if time.monotonic() > self._until:
+            raise error
+        await pause(random.uniform(0, min(0.5, 0.001 * 2**self._count)))
+
+
+def too_busy(place: ThreadName) -> TransientStorageError:
+    """What a writer is told that was never the fastest."""
+    return TransientStorageError(
+        f"thread {place.name!r} has so many writers that this one never got its turn.",
+        hint="Let fewer writers share a thread, or try again.",
+    )

@@ -1,0 +1,303 @@
+"""Connections to one SQLite file: opening, pooling, forking, and what its errors mean.
+
+One writer, used under the group's mutex, and as many readers as there are threads reading at the
+same moment. Connections come from a `connect` callable, so that a fault-injecting driver can take
+sqlite3's place. The one invariant: no connection is ever shared with a forked child; SQLite keeps
+its locks per process, and a child that used or closed an inherited one could drop its parent's
+(or lose a WAL that the parent deletes). So everything is closed before a fork and opened again
+after it, on both sides.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from lastgood.backends.sqlite.lines import Lines
+from lastgood.backends.sqlite.log import of_the_disk
+from lastgood.backends.sqlite.schema import prepare
+from lastgood.backends.sqlite.waiting import PATIENCE
+from lastgood.errors import (
+    BackendConnectionError,
+    CheckpointIntegrityError,
+    LastgoodError,
+    StorageError,
+    StorageFullError,
+    TransientStorageError,
+)
+
+WAL_LIMIT = 16 << 20
+MOMENT = 0.001
+RESCUE_MS = 1000
+"""How long a log that has lost its file waits for who still reads."""
+
+Connect = Callable[[str], Any]
+T = TypeVar("T")
+
+_MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
+    sqlite3.SQLITE_BUSY: (
+        TransientStorageError,
+        f"another process held the write lock of {{label}} for more than {PATIENCE:.0f} s.",
+        "Find the program that keeps a transaction open on this file, then try again.",
+    ),
+    sqlite3.SQLITE_FULL: (
+        StorageFullError,
+        "no space left for {label}; nothing of this save was kept.",
+        "Free some space and save again: the last good checkpoint is untouched.",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        BackendConnectionError,
+        "{label} is read-only.",
+        (
+            "SQLite writes beside the file even to read it: give this user write access to the "
+            "file, to those named -wal and -shm and to the directory, or use a copy elsewhere."
+        ),
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        BackendConnectionError,
+        "{label} cannot be opened.",
+        (
+            "Check that the directory exists and that this user may write in it, which SQLite "
+            "needs to read, too; else use a copy elsewhere."
+        ),
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        BackendConnectionError,
+        "{label} is not a SQLite database.",
+        "Pass the path of another file; this one was left as it is.",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        CheckpointIntegrityError,
+        "{label} is damaged ({error}).",
+        "Copy the file away before anything else.",
+    ),
+}
+_MEANINGS[sqlite3.SQLITE_IOERR] = (
+    StorageError,
+    "the disk under {label} failed ({error}); whether this operation was kept is unknown.",
+    "When the disk works again, look at the head before you save again.",
+)
+_MEANINGS[sqlite3.SQLITE_IOERR_SHMSIZE] = _MEANINGS[sqlite3.SQLITE_FULL]
+_MEANINGS[sqlite3.SQLITE_LOCKED] = _MEANINGS[sqlite3.SQLITE_BUSY]
+_MEANINGS[sqlite3.SQLITE_PERM] = _MEANINGS[sqlite3.SQLITE_CANTOPEN]
+
+
+def is_no_text(error: Exception) -> bool:
+    """Whether a statement met text that is no longer UTF-8, which makes it fail as a whole."""
+    return getattr(error, "sqlite_errorcode", None) is None and "decode" in str(error)
+
+
+class Reader(NamedTuple):
+    """A connection for reading, what it has seen, and which file it reads."""
+
+    connection: Any
+    lines: Lines
+    file: tuple[int, int] | None
+
+
+class ReplacedError(Exception):
+    """Another file is at the path than the one that is open, or none."""
+
+
+def tolerant(work: Callable[[Reader], T]) -> Callable[[Reader], T]:
+    """Work that gets such text with escapes in it: no seal fits that, so it hurts its own row only.
+
+    Not the way to read from the start: a function of ours would be called for every text.
+    """
+
+    def tolerating(reader: Reader) -> T:
+        reader.connection.text_factory = _escaped
+        try:
+            return work(reader)
+        finally:
+            reader.connection.text_factory = str
+
+    return tolerating
+
+
+def _escaped(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")
+
+
+def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> LastgoodError:
+    """What a SQLite error means to our callers; text that is no longer UTF-8 is damage."""
+    code = sqlite3.SQLITE_CORRUPT if is_no_text(error) else getattr(error, "sqlite_errorcode", None)
+    unknown = (StorageError, "{label}: {error}. Nothing of this operation was kept.", "")
+    general = _MEANINGS.get((code or 0) & 0xFF, unknown)
+    kind, message, hint = _MEANINGS.get(code or 0, general)
+    return kind(message.format(label=label, error=error), hint=hint)
+
+
+def plain_connect(path: str) -> sqlite3.Connection:
+    """The standard library's connection; transactions are ours to begin."""
+    return sqlite3.connect(
+        path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+
+
+def _close_all(connections: list[Any]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+class Connections:
+    """All connections of this process to one file."""
+
+    def __init__(self, path: str, connect: Connect, *, relaxed: bool) -> None:
+        self.label = path
+        self._place = Path(path).absolute()
+        self.path = str(self._place)
+        self._connect = connect
+        self._synchronous = "NORMAL" if relaxed else "FULL"
+        self._idle: list[Reader] = []
+        self._writer: Any = None
+        self._gate = threading.RLock()  # a signal handler may read while a read is under way
+        self._reading: list[int] = []
+        self._era = 0
+        self._frozen = False
+        self._file: tuple[int, int] | None = None
+        self._opened: list[Any] = []
+        # A client needs no close(). Not at exit, though: a daemon thread may be in the middle.
+        weakref.finalize(self, _close_all, self._opened).atexit = False
+
+    def writer(self) -> tuple[Any, bool]:
+        """The writing connection and whether it is new; the caller holds the group's mutex."""
+        is_new = self._writer is None
+        if is_new:
+            self._writer = self._open()
+            self._writer.execute("PRAGMA busy_timeout = 0")  # see `sqlite.waiting`
+            self._file = self._identity()
+        return self._writer, is_new
+
+    def check_file(self) -> None:
+        """A file that was deleted under us would take our saves with it when we close it."""
+        if self._identity() != self._file:
+            raise self.replaced("nothing was saved")
+
+    def replaced(self, outcome: str) -> BackendConnectionError:
+        """The error for who finds another file than the one that is open."""
+        return BackendConnectionError(
+            f"{self.label} was removed or replaced while it was open; {outcome}.",
+            hint="The next call goes to the file that is at this path by then, or makes one.",
+        )
+
+    def discard_writer(self) -> None:
+        """After an I/O error the handle is not to be trusted: open another next time."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._close(writer)
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Work with a connection for reading."""
+        me, reader, era = threading.get_ident(), None, 0
+        try:
+            era, reader = self._enter(me)
+            if reader is None:
+                connection = self._open()
+                reader = Reader(connection, Lines(connection), self._identity())
+            elif reader.file != self._identity():
+                raise ReplacedError
+            return work(reader)
+        finally:
+            with self._gate:
+                if me in self._reading:  # not if it was interrupted, or is in a child by now
+                    self._reading.remove(me)
+                if reader is not None:
+                    self._put_back(reader, era)
+
+    def _enter(self, me: int) -> tuple[int, Reader | None]:
+        """Wait while a fork is under way. (A signal can leave a Condition locked.)"""
+        while True:
+            with self._gate:
+                if not self._frozen:
+                    self._reading.append(me)
+                    return self._era, self._idle_one()
+            time.sleep(MOMENT)
+
+    def _idle_one(self) -> Reader | None:
+        return self._idle.pop() if self._idle else None
+
+    def _put_back(self, reader: Reader, era: int) -> None:
+        """Keep a reader for the next one, unless it was interrupted or everything was closed."""
+        if era == self._era and not reader.connection.in_transaction:
+            self._idle.append(reader)
+        else:
+            self._close(reader.connection)
+
+    def _open(self) -> Any:
+        """Connect, and make sure that the file is ours: somebody may have put another there."""
+        if self._place.is_dir():
+            raise BackendConnectionError(
+                f"{self.label} is a directory.",
+                hint="Pass the path of a file in it; for plain files: Client.files(), files:DIR.",
+            )
+        connection = self._connect(self.path)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+            prepare(connection, self.label, patience=PATIENCE)
+        except BaseException:
+            connection.close()
+            raise
+        self._opened.append(connection)
+        return connection
+
+    def _close(self, connection: Any) -> None:
+        self._opened.remove(connection)
+        connection.close()
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file the path leads to: somebody may delete it and make another."""
+        try:
+            status = os.stat(self.path)  # noqa: PTH116, for it is asked at every commit
+        except OSError as error:
+            if not of_the_disk(error):
+                raise
+            return None
+        return status.st_dev, status.st_ino
+
+    def close(self) -> None:
+        """Close what is idle and the writer; the caller holds the group's mutex."""
+        with self._gate:
+            self._era += 1
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            self._close(reader.connection)
+        self._rescue_log()
+        self.discard_writer()
+
+    def _rescue_log(self) -> None:
+        """Take what is in the log over into the file that is open, if that is not at its path.
+
+        SQLite leaves the log where it is then: beside a file that it does not belong to, which
+        takes it for its own, while the file that was moved away lacks what was saved last.
+        """
+        if self._writer is None or self._identity() == self._file:
+            return
+        with suppress(sqlite3.Error):
+            self._writer.execute(f"PRAGMA busy_timeout = {RESCUE_MS}")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def freeze(self) -> None:
+        """Before a fork: let readers finish, then close everything."""
+        with self._gate:
+            self._frozen = True
+        while set(self._reading) - {threading.get_ident()}:
+            time.sleep(MOMENT)
+        self.close()
+
+    def thaw(self) -> None:
+        """After a fork, in the parent."""
+        self._frozen = False
+
+    def thaw_in_child(self) -> None:
+        """After a fork, in the child: the other threads are gone, and with them their locks."""
+        self._gate, self._reading, self._frozen = threading.RLock(), [], False

@@ -1,0 +1,47 @@
+"""What the objects of a class hold, by its namespaces: slots, and what is there but is no data.
+
+Must not know how objects are stored. Invariant: the class is looked at from outside, none of its
+code runs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from types import MemberDescriptorType
+
+from lastgood.codec.labels import ancestry, attribute, namespace
+
+
+def slots_of(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
+    """Every slot that the objects of a class have, by its name."""
+    for ancestor in reversed(ancestry(cls)):
+        for name, item in namespace(ancestor).items():
+            if type(item) is MemberDescriptorType:
+                yield name, item
+
+
+def cached_names(cls: type) -> frozenset[str]:
+    """The names of its `cached_property`s, whose values are made anew when they are missing.
+
+    What a class has under the name of such a property of a base, a field above all, is data.
+    """
+    names = {name for ancestor in ancestry(cls) for name in namespace(ancestor)}
+    cached = {name for name in names if type(attribute(cls, name)) is functools.cached_property}
+    return frozenset(cached - _declared(cls))
+
+
+def _declared(cls: type) -> set[str]:
+    """The fields of a data class; one without a default stands in no namespace."""
+    by_name = ("__dataclass_fields__", "__pydantic_fields__")
+    found = {name for word in by_name for name in attribute(cls, word) or ()}
+    return found | {field.name for field in attribute(cls, "__attrs_attrs__") or ()}
+
+
+def left_out(cls: type) -> frozenset[str]:
+    """What is not stored of an object: cached values, and what `typing` notes on it.
+
+    That is on objects which are made through a class with parameters.
+    """
+    generic = attribute(cls, "__class_getitem__") is not None
+    return cached_names(cls) | frozenset({"__orig_class__"} if generic else ())
