@@ -35,6 +35,8 @@ from lastgood import (
 from lastgood.backends.files import disk
 from lastgood.backends.files.checkpoint_file import Names, file_of, opened
 from lastgood.backends.files.names import directory_of, place_of
+from lastgood.backends.files.rows import Columns
+from lastgood.backends.files.snapshot import Snapshot
 from lastgood.backends.files.store import FileStore
 from lastgood.backends.memory.shelves import StoredPart
 from lastgood.checkpointers import ClientCheckpointer, Message
@@ -316,6 +318,31 @@ def test_a_store_that_another_process_begins_between_two_looks(
     with BlockingClient.files(place) as client:
         client.save("a", session_id="ours", execution_state={"n": 2})
         assert {info.thread_id for info in client.threads()} == {"theirs", "ours"}
+
+
+def test_a_thread_that_another_process_begins_and_changes_between_two_looks(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its lock can be had, files of it may come and go: that is no damage."""
+    config = {"thread_id": "s", "user_id": "ann"}
+    ours, theirs = (ClientCheckpointer(Client.files(place / "store")) for _ in range(2))
+    fresh, items = FileStore.fresh, FileStore.items
+
+    def begun_before(store: FileStore, directory: Path) -> Snapshot | None:
+        monkeypatch.setattr(FileStore, "fresh", fresh)
+        theirs.put_messages(config, [Message("user", "one")])
+        monkeypatch.setattr(FileStore, "items", changed_before)
+        return fresh(store, directory)
+
+    def changed_before(store: FileStore, path: Path) -> tuple[Columns, ...]:
+        monkeypatch.setattr(FileStore, "items", items)
+        theirs.put_messages(config, [Message("user", "two")])
+        assert not path.exists()
+        return items(store, path)
+
+    monkeypatch.setattr(FileStore, "fresh", begun_before)
+    ours.put_messages(config, [Message("user", "three")])
+    assert [message.text for message in ours.get_messages(config)] == ["one", "two", "three"]
 
 
 def test_a_lost_file_at_the_top_is_told(place: Path) -> None:

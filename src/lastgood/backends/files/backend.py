@@ -50,6 +50,7 @@ from lastgood.rows import ItemRow
 from lastgood.serial import Turnstile
 
 T = TypeVar("T")
+Rows = TypeVar("Rows", bound=FileTables)
 
 
 def _no_failpoint(name: str) -> None:
@@ -103,16 +104,15 @@ class FilesBackend(Backend, forking.Forkable):
     def _commit(self, intent: Intent) -> Writes:
         place = self.store.directory(intent.scope.tenant, intent.scope.thread)
         if not place.exists():
-            found = decided(self._writer(place), intent)
-            if not changes(found):
-                return found
+            _, writes = self._decided(place, intent)
+            if not changes(writes):
+                return writes
             self.store.begin(self.now())
             self.store.disk.make(place)
         return disk.under_lock(place / LOCK, lambda: self._locked(place, intent))
 
     def _locked(self, place: Path, intent: Intent) -> Writes:
-        rows = self._writer(place)
-        writes = decided(rows, intent)
+        rows, writes = self._decided(place, intent)
         if changes(writes):
             self.store.note_time(rows.clock)
         if not _concerns_others(writes, intent):
@@ -121,25 +121,29 @@ class FilesBackend(Backend, forking.Forkable):
 
     def _alone(self, place: Path, intent: Intent) -> Writes:
         """A commit that nobody else's to another thread may come between."""
-        rows = self._writer(place)
-        return rows.write(decided(rows, intent))
+        rows, writes = self._decided(place, intent)
+        return rows.write(writes)
 
-    def _writer(self, place: Path) -> FileWriter:
-        return FileWriter(self.store, self.now(), place, self.failpoint)
+    def _decided(self, place: Path, intent: Intent) -> tuple[FileWriter, Writes]:
+        """What a commit comes to; a thread whose lock is not held may change meanwhile."""
+        return self._seen(
+            lambda rows: (rows, decided(rows, intent)),
+            lambda: FileWriter(self.store, self.now(), place, self.failpoint),
+        )
 
     # reading
 
     def _read(self, work: Callable[[FileTables], T]) -> T:
         try:
-            return self._seen(work)
+            return self._seen(work, lambda: FileTables(self.store, self.now()))
         except OSError as error:
             raise disk.translated(error, self.directory) from error
 
-    def _seen(self, work: Callable[[FileTables], T]) -> T:
+    def _seen(self, work: Callable[[Rows], T], begin: Callable[[], Rows]) -> T:
         """Look at threads as they are; again, if one changed so that something was missing."""
         attempts = iter(range(ATTEMPTS))
         while True:
-            rows = FileTables(self.store, self.now())
+            rows = begin()
             try:
                 return work(rows)
             except LastgoodError:
