@@ -5,6 +5,7 @@ import itertools
 import threading
 from types import ModuleType
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -155,6 +156,27 @@ def test_what_was_rolled_back_is_not_built_upon(postgres_url: str, schema: str) 
                 assert client.resolve(ours).parent_id == theirs
             assert other.verify(data=True).clean
             assert len(other.log("s")) == 11
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_what_a_rolled_back_transaction_had_set_up_is_made_again(
+    postgres_url: str, looks: bool
+) -> None:
+    name = f"t_{uuid4().hex[:16]}"
+    with psycopg.connect(postgres_url) as connection:
+        client = BlockingClient.postgres(connection, schema=name)
+        for _ in range(2):
+            with connection.transaction(force_rollback=True):
+                if looks:
+                    assert client.latest(agent_id="a", session_id="s") is None
+                client.save("a", session_id="s", execution_state={"n": 1})
+                client.save("a", session_id="s", execution_state={"n": 2})
+        assert client.latest(agent_id="a", session_id="s") is None
+        with connection.transaction():
+            client.save("a", session_id="s", execution_state={"n": 3})
+        assert client.latest(agent_id="a", session_id="s").state == {"n": 3}
+        connection.commit()
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 
 def test_a_refused_save_leaves_the_applications_transaction_usable(

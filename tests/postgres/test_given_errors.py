@@ -15,7 +15,9 @@ from psycopg import AsyncConnection, Connection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from lastgood import BlockingClient, Client
+from lastgood import BackendConnectionError, BlockingClient, Client, TransientStorageError
+from lastgood.backends.postgres import wire
+from lastgood.backends.remote import attempts
 
 pytestmark = pytest.mark.server("postgres")
 
@@ -177,3 +179,42 @@ def test_of_two_transactions_that_wait_for_each_other_one_is_told_at_once(
         True
     ]
     assert time.monotonic() - began < 20, "not for as long as a server may be away"
+
+
+def test_a_pipeline_of_the_application_is_refused(postgres_url: str, schema: str) -> None:
+    """No answer comes inside of it: a save was kept and raised an IndexError."""
+    with psycopg.connect(postgres_url) as connection:
+        client = BlockingClient.postgres(connection, schema=schema)
+        with (
+            connection.pipeline(),
+            pytest.raises(BackendConnectionError, match=r"pipeline mode.* before the pipeline"),
+        ):
+            client.save("a", session_id="s", execution_state={"n": 1})
+        assert client.latest(agent_id="a", session_id="s").state == {"n": 0}
+
+
+def test_so_it_is_for_async_callers(postgres_url: str, schema: str) -> None:
+    async def body() -> None:
+        async with await AsyncConnection.connect(postgres_url) as connection:
+            client = Client.postgres(connection, schema=schema)
+            async with connection.pipeline():
+                with pytest.raises(BackendConnectionError, match="pipeline mode"):
+                    await client.save("a", session_id="s", execution_state={"n": 1})
+            assert (await client.latest(agent_id="a", session_id="s")).state == {"n": 0}
+
+    asyncio.run(body())
+
+
+def test_who_waits_for_an_open_transaction_is_told_what_it_may_be(
+    postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "PATIENCE", 1.0)
+    monkeypatch.setattr(wire, "SILENCE_SECONDS", 0.5)
+    with psycopg.connect(postgres_url) as connection, connection.transaction():
+        inside = BlockingClient.postgres(connection, schema=schema)
+        inside.save("a", session_id="s", execution_state={"n": 1})
+        with (
+            BlockingClient.postgres(postgres_url, schema=schema) as other,
+            pytest.raises(TransientStorageError, match="in a transaction that is still open"),
+        ):
+            other.save("a", session_id="s", execution_state={"n": 2})

@@ -58,6 +58,36 @@ def test_on_valkey() -> None:
         assert len(raw.client_list()) == 1
 
 
+CLOSING = """
+import asyncio, gc, os, sys, weakref
+from lastgood import Client
+
+client = Client.open(sys.argv[1])
+loops, files = [], []
+for number in range(6):
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(client.save("a", session_id="s", execution_state={"n": number}))
+    loop.close()
+    loops.append(weakref.ref(loop))
+    del loop
+    gc.collect()
+    files.append(len(os.listdir("/proc/self/fd")))
+client.blocking.close()
+gc.collect()
+print(len(set(files)) == 1, sum(loop() is not None for loop in loops))
+"""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["postgres", "valkey"])
+def test_event_loops_that_are_closed_without_an_end_are_let_go(kind: str) -> None:
+    """`loop.close()` alone ends nothing that stands in it."""
+    with {"postgres": PostgresServer, "valkey": ValkeyServer}[kind]() as server:
+        program = [sys.executable, "-c", CLOSING, server.url]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "True 0\n"), done.stderr
+
+
 LEAVING = """
 import asyncio, sys
 from lastgood import Client

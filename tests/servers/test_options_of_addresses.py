@@ -16,6 +16,15 @@ WRONG = {
     f"redis://:{SECRET}@localhost?prefix=a&prefix=b": "prefix= twice",
     f"redis://:{SECRET}@localhost/x": "database .* is a number",
     f"rediss://:{SECRET}@localhost/0x?prefix=a": "database .* is a number",
+    f"redis://:{SECRET}@localhost/2?db=3": "two databases",
+    f"redis://:{SECRET}@localhost?credential_provider=x": "no option 'credential_provider'",
+    f"redis://:{SECRET}@localhost?redis_connect_func=x": "no option 'redis_connect_func'",
+    f"redis://:{SECRET}@localhost?parser_class=x": "no option 'parser_class'",
+    f"redis://:{SECRET}@localhost?event_dispatcher=x": "no option 'event_dispatcher'",
+    f"redis://:{SECRET}@localhost?retry_on_error=x": "no option 'retry_on_error'",
+    f"redis://:{SECRET}@localhost?legacy_responses=no": "Leave 'legacy_responses' out",
+    f"redis://:{SECRET}@localhost?socket_timeout=-1": "socket_timeout .* number of seconds",
+    f"redis://:{SECRET}@localhost?socket_connect_timeout=nan": "number of seconds",
     f"redis://:{SECRET}@[::1/0": "not the address of a Redis server",
     f"postgres://u:{SECRET}@[::1/db": "not one that PostgreSQL understands",
     f"postgresql://u:{SECRET}@localhost/db?schema=a&schema=b": "schema= twice",
@@ -58,3 +67,9 @@ def test_what_is_not_ours_is_passed_on_as_it_is(
     scheme: str, url: str, expected: dict[str, Any]
 ) -> None:
     assert BACKENDS[scheme].arguments(url) == expected
+
+
+def test_the_database_is_shown_wherever_it_is_named() -> None:
+    """Two stores on one server are told apart by it."""
+    assert BlockingClient.redis("redis://h?db=3").url == "redis://h/3"
+    assert BlockingClient.redis("redis://h/2").url == BlockingClient.redis("redis://h/2?db=2").url

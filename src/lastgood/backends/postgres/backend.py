@@ -79,7 +79,7 @@ class PostgresBackend(RemoteBackend):
         self.pulse = self._pools.pulse
         self._at = postgres_schema.placed(schema)
         self._questions = Questions(self._at)
-        self._ready = False
+        self._ready = self._unsure = False
         self._listener: Listener | None = None
         forking.watch(self)
 
@@ -108,9 +108,11 @@ class PostgresBackend(RemoteBackend):
                 setup.demand(await setup.examined(run), self.url)
             found = await setup.migrate(run, self.schema, self.url)
             self._pools.prepares = await run.is_direct()
+            # What was made in a transaction of the application may be rolled back with it.
+            self._unsure = run.joins and (self._unsure or found.made)
         self._clock.seen(found.server.clock, found.server.asked_at)
         self.durability = found.server.durability
-        self._ready = True
+        self._ready = not self._unsure
         return found
 
     async def standing(self) -> Standing:

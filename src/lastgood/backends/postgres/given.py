@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from lastgood.backends.postgres.address import parsed, shown
-from lastgood.backends.postgres.pools import OwnPools, Pools
+from lastgood.backends.postgres.pools import OwnPools, Pools, given_back
 from lastgood.errors import BackendConnectionError
 from lastgood.serial import Turnstile
 
@@ -64,8 +64,12 @@ class GivenPool(_Given):
             have = {"have": "a blocking pool", "colour": "async", "want": "an AsyncConnectionPool"}
             raise TypeError(_OTHER.format(**have))
         self._expect_open("await pool.open()")
-        async with self._pool.connection() as connection, _autocommitting_native(connection):
-            yield connection
+        connection = await self._pool.getconn()
+        try:
+            async with _autocommitting_native(connection):
+                yield connection
+        finally:
+            await given_back(self._pool, connection)
 
     def _expect_open(self, how: str) -> None:
         """Nobody but the application can open it; to wait for that would be in vain."""
@@ -98,7 +102,7 @@ class GivenConnection(_Given):
         if not isinstance(self._connection, Connection):
             have = {"have": "an async connection", "colour": "blocking", "want": "a Connection"}
             raise TypeError(_OTHER.format(**have))
-        with self._turn.held(), _autocommitting(self._open(self._connection)):
+        with self._turn.held(), _autocommitting(self._usable(self._connection)):
             yield self._connection
 
     @asynccontextmanager
@@ -111,15 +115,21 @@ class GivenConnection(_Given):
             }
             raise TypeError(_OTHER.format(**have))
         turn = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with turn, _autocommitting_native(self._open(self._connection)):
+        async with turn, _autocommitting_native(self._usable(self._connection)):
             yield self._connection
 
-    def _open(self, connection: C) -> C:
-        """Nobody but the application can open it again."""
+    def _usable(self, connection: C) -> C:
+        """Nobody but the application can open it again, or end its pipeline."""
         if connection.closed:
             raise BackendConnectionError(
                 f"{self.label}: the connection that this client was given is closed.",
                 hint="Give it an open one, or a pool, or a connection string.",
+            )
+        if connection.pgconn.pipeline_status:
+            raise BackendConnectionError(
+                f"{self.label}: the connection that this client was given is in pipeline mode, "
+                "where no answer comes before the end.",
+                hint="Save before the pipeline or after it, or give this client a pool.",
             )
         return connection
 

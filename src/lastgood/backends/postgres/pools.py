@@ -90,6 +90,11 @@ class Guests:
     def __init__(self) -> None:
         self._guests: set[object] = set()
 
+    @property
+    def several(self) -> bool:
+        """Whether one may wait for what another one has."""
+        return len(self._guests) > 1
+
     @contextmanager
     def one(self) -> Iterator[None]:
         me = object()
@@ -108,7 +113,7 @@ class Guests:
     async def native_forgotten(self, pool: AsyncConnectionPool[BoundAsyncConnection]) -> None:
         """The same on an event loop."""
         if self._guests:
-            with suppress(PoolTimeout, PoolClosed):
+            with suppress(PoolTimeout, PoolClosed), self.one():
                 await pool.putconn(await pool.getconn(_MOMENT_SECONDS))
 
 
@@ -193,7 +198,10 @@ class OwnPools(Pools):
                     await connection.rollback()
                 raise
             finally:
-                await pool.putconn(connection)
+                if self._guests.several:
+                    await given_back(pool, connection)
+                else:  # nobody waits for it, so nothing suspends
+                    await pool.putconn(connection)
 
     async def _native_opened(self) -> AsyncConnectionPool[BoundAsyncConnection]:
         if not self._reached:
@@ -201,6 +209,7 @@ class OwnPools(Pools):
         loop = asyncio.get_running_loop()
         found = self._pools.get(loop)
         if found is None:
+            self._leave_closed()
             pool = AsyncConnectionPool(
                 self.dsn,
                 connection_class=BoundAsyncConnection,
@@ -212,6 +221,11 @@ class OwnPools(Pools):
         if found.pool.closed:
             await found.pool.open()
         return found.pool
+
+    def _leave_closed(self) -> None:
+        """What stands in a loop keeps it in memory, also if it was closed without an end."""
+        for loop in [each for each in self._pools if each.is_closed()]:
+            self._pools.pop(loop, None)
 
     async def _until_the_end(
         self, pool: AsyncConnectionPool[BoundAsyncConnection]
@@ -238,6 +252,7 @@ class OwnPools(Pools):
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
+        self._leave_closed()
         if not is_blocking():
             mine = self._pools.get(asyncio.get_running_loop())
             if mine is not None:
@@ -261,8 +276,15 @@ def _living(pool: ConnectionPool[BoundConnection]) -> BoundConnection:
 async def _native_living(pool: AsyncConnectionPool[BoundAsyncConnection]) -> BoundAsyncConnection:
     while is_dead(connection := await pool.getconn()):
         await connection.close()
-        await pool.putconn(connection)
+        await given_back(pool, connection)
     return connection
+
+
+async def given_back(pool: AsyncConnectionPool[Any], connection: AsyncConnection[Any]) -> None:
+    """Give a connection back, whoever is cancelled meanwhile: in the middle of handing it on, the
+    pool would lose it, and the one who waits for it would wait in vain.
+    """
+    await asyncio.shield(pool.putconn(connection))
 
 
 async def _ended_for_good(pool: str) -> None:

@@ -57,6 +57,8 @@ _LATER: dict[str, str] = {
     "lock timeout": _CUT_OFF.format("lock_timeout"),
     "transaction timeout": _CUT_OFF.format("transaction_timeout"),
     "idle-in-transaction timeout": _CUT_OFF.format("idle_in_transaction_session_timeout"),
+    "no answer from the server": "The server or the network is stuck, or somebody holds the "
+    "thread's row in a transaction that is still open (see pg_locks); try again.",
     "due to user request": "An administrator ended it; try again.",
     "could not serialize": "Others write to the same rows; try again.",
     "deadlock detected": "Others write to the same rows; try again.",

@@ -52,6 +52,8 @@ class Standing(NamedTuple):
     oldest: int | None
     may_make: bool = True
     """Whether the role may make what is not there."""
+    made: bool = False
+    """Whether some of it was made just now."""
 
     @property
     def current(self) -> bool:
@@ -135,7 +137,7 @@ async def migrate(run: Session, schema: str, where: str) -> Standing:
                 if isinstance(error, errors.ReadOnlySqlTransaction):
                     raise
                 raise _no_rights(error, found.server.role, schema) from error
-        found = await standing(run, schema)
+        found = (await standing(run, schema))._replace(made=True)
     check(found, where)
     return found
 

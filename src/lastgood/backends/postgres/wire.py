@@ -164,6 +164,11 @@ class Session:
     def __init__(self, connection: Connection[Any] | AsyncConnection[Any]) -> None:
         self._connection = connection
 
+    @property
+    def joins(self) -> bool:
+        """Whether it is part of a transaction of the application."""
+        return in_transaction(self._connection)
+
     async def is_direct(self) -> bool:
         """Whether the server itself is at the other end, and not a pooler."""
         ((pid,),) = await self.execute("SELECT pg_backend_pid()")
@@ -182,8 +187,7 @@ class Session:
         """All or nothing. What others have committed is seen, whatever the server's default is: the
         first statement waits for them. In one of the application, the application decides.
         """
-        joins = in_transaction(self._connection)
-        begin = "SELECT 1" if joins else "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+        begin = "SELECT 1" if self.joins else "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
         if isinstance(self._connection, AsyncConnection):
             async with self._connection.transaction():
                 await self.execute(begin)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from inspect import signature
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.connection import parse_url
+from redis.connection import URL_QUERY_ARGUMENT_PARSERS, parse_url
 from redis.retry import Retry
 
 from lastgood.backends.redis.loops import LoopClients
@@ -125,12 +125,21 @@ def checked(url: str) -> str:
         raise ValueError(
             "the database in the address of a Redis server is a number: redis://host:6379/0"
         )
+    if database and int(database) != found.get("db"):
+        raise ValueError("the address of a Redis server names two databases: leave out one.")
     _expect_options(found)
     return url
 
 
-_OURS = {"decode_responses", "encoding", "encoding_errors", "protocol", "retry", "timeout"}
+_OURS = {
+    *("decode_responses", "encoding", "encoding_errors", "legacy_responses"),
+    *("protocol", "retry", "timeout"),
+}
 """Options that replies could not be read with, or that are given in another way."""
+_TEXTS = {"client_name", "host", "lib_name", "lib_version", "password", "path", "port", "username"}
+_OBJECTS = {"retry_on_error", "ssl_ocsp_context"}
+"""Options that no text can give, whatever the driver makes of one."""
+_SECONDS = ("socket_timeout", "socket_connect_timeout")
 
 
 def _expect_options(found: dict[str, Any]) -> None:
@@ -142,11 +151,15 @@ def _expect_options(found: dict[str, Any]) -> None:
     ours = sorted(found.keys() & _OURS)
     if ours:
         raise ValueError(f"Leave {ours[0]!r} out of the address: Lastgood sets it by itself.")
-    unknown = sorted(found.keys() - known - {"max_connections"})
+    known &= _TEXTS | URL_QUERY_ARGUMENT_PARSERS.keys() | {n for n in known if n[:4] == "ssl_"}
+    unknown = sorted(found.keys() - (known - _OBJECTS) - {"max_connections"})
     if "prefix" in unknown:
         raise ValueError("For a prefix pass prefix=..., or use Client.open, which takes ?prefix=.")
     if unknown:
         raise ValueError(f"redis-py knows no option {unknown[0]!r} of an address.")
+    for name in _SECONDS:
+        if not 0 < found.get(name, 1) < float("inf"):
+            raise ValueError(f"{name} in the address of a Redis server is a number of seconds.")
 
 
 def shown(url: str) -> str:
@@ -156,7 +169,9 @@ def shown(url: str) -> str:
     if parts.scheme == "unix":
         return f"unix://{user}{parts.path}"
     port = f":{parts.port}" if parts.port else ""
+    database = dict(parse_qsl(parts.query)).get("db")
+    path = f"/{database}" if database and not parts.path.strip("/") else parts.path
     host = parts.hostname or ""
     if ":" in host:
         host = f"[{host}]"
-    return f"{parts.scheme}://{user}{host}{port}{parts.path}"
+    return f"{parts.scheme}://{user}{host}{port}{path}"

@@ -53,11 +53,17 @@ class LoopClients(ABC):
         """The client for this event loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
+            self._leave_closed()
             client = self._made(redis.asyncio, AsyncRetry(NoBackoff(), 0))
             end = self._until_the_end(client)
             self._clients[loop] = client, end
             await anext(end)
         return self._clients[loop][0]
+
+    def _leave_closed(self) -> None:
+        """What stands in a loop keeps it in memory, also if it was closed without an end."""
+        for loop in [each for each in self._clients if each.is_closed()]:
+            self._clients.pop(loop, None)
 
     async def _until_the_end(self, client: Any) -> AsyncGenerator[None, None]:
         """Closes a client when its loop ends: that closes the generators which stand in it."""
@@ -90,6 +96,7 @@ class LoopClients(ABC):
             pool = getattr(client, "connection_pool", None)
             if pool is not None:
                 pool.disconnect()
+        self._leave_closed()
         if is_blocking():
             return
         mine = self._clients.get(asyncio.get_running_loop())
