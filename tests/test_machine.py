@@ -399,22 +399,22 @@ class Machine(RuleBasedStateMachine):
             run.context.__exit__(type(error) if error else None, error, None)
 
     def _finish(self, run: OpenRun) -> None:
-        """Refused to who was overtaken: by somebody who entered, on a head that has moved."""
-        thread, id = self.threads.get(run.thread), run.handle.run_id
-        there = thread is not None and thread.life == run.life
-        if not there:
+        """Refused to who was overtaken: by another run, or by somebody who entered this one, on a
+        head that has moved.
+        """
+        thread = self.threads.get(run.thread)
+        if thread is None or thread.life != run.life:
             with pytest.raises(ThreadDeletedError):
                 run.handle.finish({"done": True})
             return
-        newest, attempt = thread.entries[run.agent] if thread and there else ("", 0)
-        if thread and newest == id and id not in thread.done:
-            head = self.head(thread, run.agent, run.asked)[2]
-            moved = head is not None and head.seq > (run.base.seq if run.base else 0)
-            if moved and attempt != run.handle.attempt:
-                with pytest.raises(StaleWriterError):
-                    run.handle.finish({"done": True})
-                return
-            thread.done.add(id)
+        newest, attempt = thread.entries[run.agent]
+        head = self.head(thread, run.agent, run.asked)[2]
+        moved = head is not None and head.seq > (run.base.seq if run.base else 0)
+        if newest != run.handle.run_id or (moved and attempt != run.handle.attempt):
+            with pytest.raises(StaleWriterError):
+                run.handle.finish({"done": True})
+            return
+        thread.done.add(newest)
         run.handle.finish({"done": True})
 
     # removal and time

@@ -10,8 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,46 @@ def test_ctrl_c_is_what_comes_out_of_a_block_that_saves_at_its_end(tmp_path: Pat
         work()
     assert status(client, "s") == "stale"
     assert client.log("s")[0].step_name == "last"
+
+
+def test_an_append_that_is_interrupted_twice_is_there_once(tmp_path: Path) -> None:
+    """Behind the commit, and as its repetition leaves its turn."""
+    backend = SqliteBackend(tmp_path / "x.db")
+    client = BlockingClient.on(backend)
+    with client.run("s", initial={"m": []}) as run:
+        Hitting(backend, "after-commit")
+        with pytest.raises(KeyboardInterrupt):
+            run.append("m", "pay")
+        with interrupted_behind("__exit__", "Turnstile.drive"), pytest.raises(KeyboardInterrupt):
+            run.append("m", "pay")
+        run.append("m", "pay")
+        assert run.state == client.restore("s@").state == {"m": ["pay"]}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "files"])
+def test_no_ctrl_c_is_heard_behind_the_end_of_an_append(kind: str, tmp_path: Path) -> None:
+    """There nothing would notice it, and the same call again would append twice."""
+    client = getattr(BlockingClient, kind)(tmp_path / "x")
+    with client.run("s", initial={"m": []}) as run, interrupted_behind("close", "run_blocking"):
+        run.append("m", "pay")
+        assert client.restore("s@").state == {"m": ["pay"]}
+
+
+@contextmanager
+def interrupted_behind(called: str, inside: str) -> Iterator[None]:
+    """Ctrl-C is heard behind calls of C: once, behind that of a name in a function."""
+
+    def interrupt(frame: Any, event: str, function: Any) -> None:
+        ended = event == "c_return" and function.__name__ == called
+        if ended and frame.f_code.co_qualname == inside:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
 
 
 def test_ctrl_c_while_the_heartbeat_begins(monkeypatch: pytest.MonkeyPatch) -> None:

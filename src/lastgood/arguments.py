@@ -163,6 +163,15 @@ def thread_cursor(after: str | None, sort: str) -> tuple[object, ...]:
     return tuple(min(int(number), 1 << 62) for number in numbers)
 
 
+def check_state(given: object, working: object) -> None:
+    """Raise TypeError for a name of a step in the place of a state."""
+    if isinstance(given, str) and not isinstance(working, str):
+        raise TypeError(
+            f"run.save({given[:40]!r}) would replace the whole state by that text. "
+            f"Did you mean run.save(step_name={given[:40]!r})?"
+        )
+
+
 def conflict_policy(value: str) -> None:
     """What to do when the head has moved."""
     one_of(value, ("branch", "reject"), "on_conflict")

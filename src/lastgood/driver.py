@@ -106,12 +106,13 @@ def run_blocking(operation: Operation[T]) -> T:
             else:
                 yielded = operation.send(None)
     except StopIteration as stop:
+        # Nothing is called from here on, where an interrupt would be heard behind all that undoes.
         return stop.value  # type: ignore[no-any-return]
+    except BaseException:
+        operation.close()  # an interrupt must not leave it in its turn with a kept traceback
+        raise
     finally:
-        try:
-            operation.close()  # an interrupt must not leave it in its turn with a kept traceback
-        finally:
-            _COLOUR.blocking = before
+        _COLOUR.blocking = before
 
 
 class SuspendedError(RuntimeError):

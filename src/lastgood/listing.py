@@ -53,14 +53,20 @@ def _more(limit: int) -> int:
 
 def has_all(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether metadata has all the given items, type for type."""
-    return all(
-        key in metadata and type(metadata[key]) is type(value) and _equal(metadata[key], value)
-        for key, value in wanted.items()
-    )
+    return all(key in metadata and _equal(metadata[key], value) for key, value in wanted.items())
 
 
 def _equal(value: Any, wanted: Any) -> bool:
-    """Whether two values are equal; two that cannot be compared, as `Decimal("sNaN")`, are not."""
+    """Whether two values are equal, their parts type for type too; two that cannot be compared, as
+    `Decimal("sNaN")`, are not.
+    """
+    if type(value) is not type(wanted):
+        return False
+    if isinstance(value, dict):
+        same = value.keys() == wanted.keys()
+        return same and all(_equal(value[key], wanted[key]) for key in value)
+    if isinstance(value, list | tuple):
+        return len(value) == len(wanted) and all(map(_equal, value, wanted))
     try:
         return bool(value == wanted)
     except Exception:

@@ -35,6 +35,8 @@ from lastgood.tree import Node, detached
 
 OnConflict = Literal["branch", "reject"]
 Kind = Literal["save", "handoff", "fork", "rewind"]
+REMOVED = "a checkpoint that was removed"
+"""Where somebody began who goes on from what is not there any more."""
 _SUFFIX = re.compile(r"(-[0-9a-f]{6})+$")
 
 
@@ -151,6 +153,11 @@ class Save(NamedTuple):
         same = (again.root, again.context, again.metadata) == (root, draft.context, draft.metadata)
         here = found.live is not None and again.thread == found.live.thread
         if same and here and found.agents.get(again.lane) == draft.agent:
+            if again.expired(found.now):
+                raise CheckpointExpiredError(
+                    f"checkpoint {again.label} exists already, and is over its time.",
+                    hint="Leave checkpoint_id out to store it under a new id.",
+                )
             return again
         raise CheckpointConflictError(
             f"checkpoint {again.label} exists already, with other content or in another place.",
@@ -174,7 +181,7 @@ class Save(NamedTuple):
         name = self._name(found)
         if self.follows and found.lane is not None and found.lane.current != name:
             base = found.rows.get(self.parent) if isinstance(self.parent, bytes) else None
-            raise self._stale(found, base, began="a checkpoint that was removed")
+            raise self._stale(found, base, began=REMOVED)
         if self.parent is HEAD:
             return Line(found.tip, name, current=found.lane is None)
         if self.kind == "handoff":
@@ -234,7 +241,7 @@ class Save(NamedTuple):
 
     def _no_parent(self, found: Found, parent: bytes) -> Exception:
         if self.holder is not None:
-            return self._stale(found, None, began="a checkpoint that was removed")
+            return self._stale(found, None, began=REMOVED)
         shown = f"parent_id {show_id(parent)} does not exist in thread {self.thread!r}"
         if found.thread is not None and (found.live is None or found.live.incarnation > 1):
             return ThreadDeletedError(

@@ -7,10 +7,10 @@ while it is open goes on with it. Pure decisions, like `rules`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lastgood.commits import NOTHING, Found, Repeatable, Scope, Taken, Writes
-from lastgood.errors import CheckpointConflictError, CheckpointNotFoundError
+from lastgood.errors import CheckpointConflictError, CheckpointNotFoundError, StaleWriterError
 from lastgood.ids import new_id
 from lastgood.model import MAIN
 from lastgood.rows import CheckpointRow, LaneRow, RunRow, ThreadRow
@@ -126,60 +126,75 @@ class Place:
         )
 
 
+class Outcome(NamedTuple):
+    """How a run was left."""
+
+    status: str
+    closed: bool
+    error: str | None = None
+    """What to tell of it; never the state."""
+    result: bytes = b""
+
+
 @dataclass(frozen=True, slots=True)
 class Leave(Repeatable):
     """Record how a run was left, unless it is done or somebody else is alive in it.
 
-    Only who has the head may say that it is done. A thread that was deleted meanwhile has nothing
-    to record; who finishes it is told, for the result would be lost.
+    Only who has the head may say that it is done, and is told if that cannot be recorded, for the
+    result would be lost: the thread was deleted meanwhile, or another run has begun.
     """
 
     tenant: str
-    thread: str
-    agent: str
+    place: Place
     run: bytes
     attempt: int
-    status: str
-    closed: bool
-    step: str | None = None
-    error: str | None = None
-    result: bytes = b""
-    branch: str | None = None
-    base: CheckpointRow | None = None
-    holder: int | None = None
+    outcome: Outcome
+    base: CheckpointRow | None
+    holder: int | None
 
     @property
     def scope(self) -> Scope:
-        return Scope(self.tenant, self.thread, self.agent, self.branch, run=True)
+        place = self.place
+        return Scope(self.tenant, place.session_id, place.agent_id, place.branch, run=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
-        run = found.run
-        if self.status == "done":
-            check_holder(self.holder, found, self.thread)
-        if run is None or run.id != self.run or run.status == "done":
-            return Writes()
-        if self.status == "done":
-            self._check_head(found, run)
-        elif run.status == "running" and run.inside != self.attempt:
+        status, closed, error, result = self.outcome
+        run = self._finished(found) if status == "done" else self._left(found)
+        if run is None:
             return Writes()
         return Writes(
             run=run._replace(
-                status=self.status,
-                closed=int(self.closed),
+                status=status,
+                closed=int(closed),
                 inside=-self.attempt,
                 beat_at=found.now,
-                step=self.step,
-                error=self.error,
-                result=self.result,
+                step=self.base.step_name if self.base else None,
+                error=error,
+                result=result,
             )
         )
 
-    def _check_head(self, found: Found, run: RunRow) -> None:
+    def _left(self, found: Found) -> RunRow | None:
+        run = found.run
+        if run is None or run.id != self.run or run.status == "done":
+            return None
+        return None if run.status == "running" and run.inside != self.attempt else run
+
+    def _finished(self, found: Found) -> RunRow:
         """If somebody has entered since and has saved, the run is theirs."""
+        check_holder(self.holder, found, self.place.session_id)
+        run, where = found.run, f"{self.place.session_id}/{self.place.agent_id}"
+        if run is None or run.id != self.run:
+            raise StaleWriterError(
+                f"{where}: another run has begun since; the result of this one was not recorded.",
+                expected=self.base and self.base.label,
+                head=found.tip and found.tip.label,
+                hint="Open the run again.",
+            )
         seq = self.base.seq if self.base else 0
         if run.attempt != self.attempt and found.head is not None and found.head.seq > seq:
-            began = f"@{seq}" if self.base else "an empty lane"
-            raise moved_on(f"{self.thread}/{self.agent}", found, self.base, began)
+            raise moved_on(where, found, self.base, f"@{seq}" if self.base else "an empty lane")
+        return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +249,15 @@ class Settle(Repeatable):
         return Writes(thread=found.live)
 
 
-def outcome_of(error: BaseException | None) -> tuple[str, bool, str | None]:
-    """Status, whether the run is closed, and what to tell of the error (never the state)."""
+def outcome_of(error: BaseException | None) -> Outcome:
+    """How a run was left that an exception ended, or none."""
     if error is None:
-        return "idle", True, None
+        return Outcome("idle", closed=True)
     if isinstance(error, Exception):
         text = f"{type(error).__name__}: {_text_of(error)}"[:ERROR_LIMIT]
-        return "failed", False, text.encode("utf-8", "backslashreplace").decode()
-    return "stale", False, type(error).__name__
+        told = text.encode("utf-8", "backslashreplace").decode()
+        return Outcome("failed", closed=False, error=told)
+    return Outcome("stale", closed=False, error=type(error).__name__)
 
 
 def _text_of(error: Exception) -> str:

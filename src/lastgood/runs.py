@@ -17,15 +17,15 @@ from lastgood.codec import Encoder
 from lastgood.colours import AsyncOnly
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
-from lastgood.driver import Driver
+from lastgood.driver import Driver, is_blocking
 from lastgood.errors import CheckpointNotFoundError, LastgoodError, RunStateError, StorageError
 from lastgood.ids import check_name, show_id
 from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
 from lastgood.pending import Pending
 from lastgood.rows import CheckpointRow
-from lastgood.rules import Save
-from lastgood.run_rules import Beat, Enter, Leave, Place, Settle, outcome_of
+from lastgood.rules import REMOVED, Save, moved_on
+from lastgood.run_rules import Beat, Enter, Leave, Outcome, Place, Settle, outcome_of
 from lastgood.splitting import Addition, addition
 from lastgood.thread_rules import check_holder
 
@@ -59,6 +59,7 @@ class Run(AsyncOnly, Generic[S]):
         self._run = b""
         self._unsettled: tuple[bytes, ...] = ()
         self._pending: Pending | None = None
+        self._grown = 0
         self._in_turn = driver.serial()
         self._phase = "new"
         self._given_up = False
@@ -143,7 +144,7 @@ class Run(AsyncOnly, Generic[S]):
         self._run, self.attempt = writes.run.id, writes.run.attempt
         self.resumed = writes.run.attempt > 1
         if self._given_up:
-            await self._leave("stale", closed=False, message="CancelledError")
+            await self._leave(Outcome("stale", closed=False, error="CancelledError"))
             return None
         if writes.checkpoint is not None and enter.initial is not None:
             self._row = core.committed(enter.initial, writes)
@@ -170,32 +171,16 @@ class Run(AsyncOnly, Generic[S]):
     async def _record(self, error: BaseException | None) -> None:
         """Tell the store how the run was left."""
         try:
-            await self._driver.run(self._leave(*outcome_of(error)))
+            await self._driver.run(self._leave(outcome_of(error)))
         except LastgoodError as failure:
             if error is None:
                 raise
             error.add_note(f"Lastgood could not record how the run was left: {failure}")
 
-    async def _leave(
-        self, status: str, closed: bool, message: str | None, result: bytes = b""
-    ) -> None:
-        await self._core.backend.commit(
-            Leave(
-                tenant=self._core.tenant,
-                thread=self.session_id,
-                agent=self.agent_id,
-                run=self._run,
-                attempt=self.attempt,
-                status=status,
-                closed=closed,
-                step=self._row.step_name if self._row else None,
-                error=message,
-                result=result,
-                branch=self._place.branch,
-                base=self._row,
-                holder=self._thread or None,
-            )
-        )
+    async def _leave(self, outcome: Outcome) -> None:
+        core, holder = self._core, self._thread or None
+        leave = Leave(core.tenant, self._place, self._run, self.attempt, outcome, self._row, holder)
+        await core.backend.commit(leave)
 
     async def _beat(self) -> None:
         core = self._core
@@ -219,30 +204,38 @@ class Run(AsyncOnly, Generic[S]):
         """
         self._check_open()
         if not isinstance(state, Sentinel):
-            self._check_state(state)
-        elif self._pending is not None:
+            arguments.check_state(state, self.state)
+        seen = self._seen()
+        captured = self._captured(state)
+        about = self._about(step_name, context, metadata)
+        return await self._in_turn(lambda: self._save(state, captured, about, seen))
+
+    def _captured(self, state: S | Sentinel) -> Captured:
+        if isinstance(state, Sentinel) and self._pending is not None:
             self._pending.show()
         saved = self.state if isinstance(state, Sentinel) else state
         base = self._row.id if self._row else b""
-        captured = self._core.capture(saved, self.session_id, self.agent_id, base)
-        about = self._about(step_name, context, metadata)
-        return await self._in_turn(lambda: self._save(state, captured, about))
+        return self._core.capture(saved, self.session_id, self.agent_id, base)
 
-    async def _save(self, state: S | Sentinel, captured: Captured, about: About) -> str:
+    def _seen(self) -> object:
+        """What changes when a capture of the working copy is too old to follow what was stored.
+
+        Tasks come in the order of their calls, so only appends come in between; threads do not.
+        """
+        return self.base if is_blocking() else self._grown
+
+    async def _save(
+        self, state: S | Sentinel, captured: Captured, about: About, seen: object
+    ) -> str:
         """In turn: of several states given at once, the last to be stored is the working copy."""
         if not isinstance(state, Sentinel):
             self.state = state
         await self._settle()
+        if isinstance(state, Sentinel) and self._seen() != seen:
+            captured = self._captured(state)
         label = await self._commit(self._save_intent(captured, about))
         self._pending = None
         return label
-
-    def _check_state(self, state: object) -> None:
-        if isinstance(state, str) and not isinstance(self.state, str):
-            raise TypeError(
-                f"run.save({state[:40]!r}) would replace the whole state by that text. "
-                f"Did you mean run.save(step_name={state[:40]!r})?"
-            )
 
     async def append(self, path: str, *items: Any, step_name: str | None = None) -> str:
         """Commit the last good step with items appended to the list at `path`.
@@ -285,6 +278,7 @@ class Run(AsyncOnly, Generic[S]):
         missing = before.added if before and before.id != self._row.id else ()
         if before is not None and added in before.added:
             if not missing:
+                done.append(before)
                 self._pending = None
                 return self._row.label
             items = ()
@@ -303,6 +297,7 @@ class Run(AsyncOnly, Generic[S]):
     async def _shown(self, intent: Save, pending: Pending, before: Pending | None) -> str:
         """Commit an append and show it in `run.state`, whenever we may be interrupted."""
         self._pending = pending
+        self._grown += 1
         try:
             label = await self._commit(intent)
         except Exception as error:
@@ -326,9 +321,11 @@ class Run(AsyncOnly, Generic[S]):
         try:
             return await self._core.stored(row)
         except CheckpointNotFoundError:
-            scope = Scope(self._core.tenant, self.session_id)
-            check_holder(self._thread, await self._core.backend.look(scope), self.session_id)
-            raise
+            scope = Scope(self._core.tenant, self.session_id, self.agent_id, self.branch)
+            found = await self._core.backend.look(scope)
+            check_holder(self._thread, found, self.session_id)
+            where = f"{self.session_id}/{self.agent_id}"
+            raise moved_on(where, found, None, REMOVED) from None
 
     async def finish(self, result: Any = None) -> None:
         """Say that the work is done: the thread's status becomes `done`.
@@ -342,8 +339,7 @@ class Run(AsyncOnly, Generic[S]):
 
     async def _finish(self, result: bytes) -> None:
         await self._settle()
-        leave = self._leave("done", closed=True, message=None, result=result)
-        await self._driver.run(leave)
+        await self._driver.run(self._leave(Outcome("done", closed=True, result=result)))
 
     def _about(
         self,

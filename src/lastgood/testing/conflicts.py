@@ -8,7 +8,12 @@ from uuid import uuid4
 
 import pytest
 
-from lastgood import CheckpointConflictError, CheckpointNotFoundError, StaleWriterError
+from lastgood import (
+    CheckpointConflictError,
+    CheckpointExpiredError,
+    CheckpointNotFoundError,
+    StaleWriterError,
+)
 from lastgood.testing.cases import case
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, branches, headers, thread_info
@@ -79,6 +84,17 @@ async def writers_without_a_parent_end_in_one_line(store: Store) -> None:
     assert {h.branch for h in found} == {"main"}
     assert [h.parent_id for h in found[:-1]] == [h.checkpoint_id for h in found[1:]]
     assert [h.step_index for h in found] == [5, 4, 3, 2, 1, 0]
+
+
+@case()
+async def a_chosen_id_that_is_over_its_time(store: Store) -> None:
+    """It cannot be read any more, so the same save once more is not acknowledged."""
+    client, chosen = store.client(), str(uuid4())
+    await save(client, "s", {"n": 1}, checkpoint_id=chosen, ttl_seconds=0.2)
+    assert await save(client, "s", {"n": 1}, checkpoint_id=chosen) == chosen
+    await store.pass_time(0.3)
+    with pytest.raises(CheckpointExpiredError, match=r"exists already.*checkpoint_id out"):
+        await save(client, "s", {"n": 1}, checkpoint_id=chosen, ttl_seconds=1000)
 
 
 @case("S22")

@@ -276,3 +276,39 @@ async def only_who_has_the_head_finishes(store: Store) -> None:
         assert (third.resumed, third.state) == (True, {"n": 1})
         await third.finish()
     assert await status(one, "s") == "done"
+
+
+@case("S22")
+async def a_result_is_recorded_or_refused(store: Store) -> None:
+    """Who finishes after somebody else did so, or began anew, is not told that all is well."""
+    one, two = store.client(), store.client()
+    first, second = one.run("s", initial={"n": 0}), two.run("s")
+    await first.__aenter__()
+    await second.__aenter__()
+    await first.finish("of the first")
+    await second.save({"n": 1})
+    await second.finish("of the second")
+    assert (await one.threads())[0].result == "of the second"
+    third, fourth = one.run("s"), two.run("s")
+    await third.__aenter__()
+    async with fourth:
+        pass
+    async with two.run("s"):
+        await third.save({"n": 2})
+        with pytest.raises(StaleWriterError, match=r"s/agent: another run has begun since"):
+            await third.finish("lost")
+    for run in (first, second, third):
+        await run.__aexit__(None, None, None)
+    assert (await one.threads())[0].result is None
+
+
+@case("S22", each={"cached": 64 << 20, "uncached": 0})
+async def an_append_to_what_was_removed(store: Store, cache: int) -> None:
+    """Whether its state is remembered or not, the run is refused as one that others overtook."""
+    client, other = store.client(cache_bytes=cache), store.client()
+    async with client.run("s", initial=LARGE) as run:
+        assert run.base is not None
+        await other.expire(run.base)
+        await other.sweep(grace_seconds=0)
+        with pytest.raises(StaleWriterError, match="a checkpoint that was removed"):
+            await run.append("messages", "one more")

@@ -237,6 +237,19 @@ async def cursors_and_options_that_make_no_sense(store: Store) -> None:
 
 
 @case()
+async def metadata_inside_of_others_is_told_apart(store: Store) -> None:
+    """`1`, `1.0` and `True` are three different things, in a list or a dict too."""
+    client = store.client()
+    metadata = {"flags": [True, {"x": 1.0}], "pair": (1, 2)}
+    await save(client, "s", {}, metadata=metadata)
+    for key, other in (("flags", [1, {"x": 1.0}]), ("flags", [True, {"x": 1}]), ("pair", (1, 2.0))):
+        assert len(await client.log("s", metadata={key: other})) == 0
+        assert len(await client.threads(metadata={key: other})) == 0
+    assert len(await client.log("s", metadata=metadata)) == 1
+    assert len(await client.threads(metadata=metadata)) == 1
+
+
+@case()
 async def what_is_gone_is_not_listed(store: Store) -> None:
     """Name and metadata of a step that was removed or is over its time: the one before tells."""
     client = store.client()

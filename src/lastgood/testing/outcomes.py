@@ -6,6 +6,7 @@ Also what several calls on one run at once come to: they take turns, and none of
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -195,6 +196,47 @@ async def saves_at_once(store: Store) -> None:
         assert run.state == await stored(client)
         if store.colour == "async":
             assert states == sorted(states, reverse=True)
+
+
+@case()
+async def a_save_behind_appends(store: Store) -> None:
+    """It was called after them and comes after them: what it stores has what they appended."""
+    client = store.client()
+    async with client.run("s", initial={"m": []}) as run:
+        appends = [partial(run.append, "m", number) for number in range(4)]
+        await store.together([*appends, partial(run.save, step_name="all")])
+        assert sorted(run.state["m"]) == list(range(4))
+        assert run.state == await stored(client)
+
+
+@case()
+async def a_save_that_others_overtake(store: Store) -> None:
+    """Threads that share a state: who looked at it first and comes last does not bring it back."""
+    looked, overtaken = threading.Event(), threading.Event()
+
+    def slow(state: dict[str, Any]) -> dict[str, Any]:
+        seen = {"done": list(state["done"])}
+        if seen["done"] == ["one"] and store.colour == "blocking" and not looked.is_set():
+            looked.set()
+            assert overtaken.wait(20)
+        return seen
+
+    client = store.client(before_save=slow)
+
+    async def first() -> None:
+        run.state["done"].append("one")
+        await run.save()
+
+    async def second() -> None:
+        if store.colour == "blocking":
+            assert looked.wait(20)
+        run.state["done"].append("two")
+        await run.save()
+        overtaken.set()
+
+    async with client.run("s", initial={"done": []}) as run:
+        assert await store.together([first, second]) == [None, None]
+        assert await stored(client) == {"done": ["one", "two"]}
 
 
 @case("S27")
