@@ -122,6 +122,34 @@ def test_the_graph_goes_on_with_the_same_result(stock: Path, tmp_path: Path) -> 
     assert results[0] == results[1]
 
 
+def test_values_that_were_changed_in_place_come_over_as_they_are(tmp_path: Path) -> None:
+    """Their savers store every value at every step, also under a version that did not change."""
+
+    class Cart(TypedDict):
+        items: dict[str, list[int]]
+        n: int
+
+    def add(state: Cart) -> Any:
+        state["items"]["all"].append(state["n"])
+        return {"n": state["n"] + 1}
+
+    made = StateGraph(Cart)
+    made.add_node("add", add)
+    made.add_node("once more", add)
+    made.add_edge(START, "add")
+    made.add_edge("add", "once more")
+    path = tmp_path / "theirs.db"
+    with SqliteSaver.from_conn_string(str(path)) as theirs:
+        app = made.compile(checkpointer=theirs)
+        app.invoke({"items": {"all": []}, "n": 0}, config("t"), durability="sync")
+        there = [each.values for each in app.get_state_history(config("t"))]
+    with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+        imported(client, path)
+        app = made.compile(checkpointer=LastgoodSaver(client))
+        assert [each.values for each in app.get_state_history(config("t"))] == there
+    assert there[0] == {"items": {"all": [0, 1]}, "n": 2}
+
+
 def test_a_dry_run_says_how_much_smaller(stock: Path, tmp_path: Path, capsys: Any) -> None:
     target = tmp_path / "ours.db"
     words = ["import", "langgraph-sqlite", str(stock), "--store", str(target), "--dry-run"]

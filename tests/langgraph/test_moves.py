@@ -251,6 +251,88 @@ class TestCopies:
         assert {found[3] for found in _told(saver, "copy")} <= listed | {None}
 
 
+def for_run(run: str, **more: Any) -> Any:
+    """A config of the thread that names a run, as a server's does."""
+    return {"configurable": {"thread_id": "t", "run_id": run, **more}}
+
+
+class TestDeletedRuns:
+    """What a server does to roll a run back: as if it had never been."""
+
+    @pytest.mark.parametrize("others", [[], ["one"]])
+    def test_a_fork_that_goes_leaves_the_newest(
+        self, saver: LastgoodSaver, others: list[str]
+    ) -> None:
+        """The head was on another branch than what is the latest now."""
+        app = graph(saver)
+        talk(app, "one", run="one")
+        first = app.get_state(config()).config["configurable"]["checkpoint_id"]
+        before = talk(app, "two", run="two")
+        talk(app, "again", run="three", where=config(id=first))
+        saver.delete_for_runs(["three", *others])
+        assert log_of(app) == before
+        assert talk(app, "more")[: len(before)] == before
+        saver.prune(["t"])
+        assert log_of(app)[: len(before)] == before
+        assert client_of(saver).verify(data=True).clean
+
+    def test_an_answer_goes_with_its_run(self, saver: LastgoodSaver) -> None:
+        app = asking(saver)
+        app.invoke({"log": ["q"]}, for_run("one"))
+        before = app.get_state(config())
+        app.invoke(Command(resume="yes"), for_run("two"))
+        saver.delete_for_runs(["two"])
+        found = app.get_state(config())
+        assert (found.values, found.next) == (before.values, before.next)
+        assert found.interrupts == before.interrupts
+        app.invoke(Command(resume="no"), for_run("three"))
+        assert "no" in app.get_state(config()).values["log"]
+        assert "yes" not in app.get_state(config()).values["log"]
+
+    def test_an_update_of_a_run_that_failed(self, saver: LastgoodSaver) -> None:
+        """It put writes, and no checkpoint."""
+
+        def failing(_: State) -> State:
+            raise OSError("the disk is full")
+
+        made = StateGraph(State)
+        made.add_node("a", failing)
+        made.add_edge(START, "a")
+        app = made.compile(checkpointer=saver)
+        with pytest.raises(OSError, match="full"):
+            app.invoke({"log": ["q"], "same": ["q"]}, for_run("one"))
+        with pytest.raises(OSError, match="full"):
+            app.invoke(Command(update={"log": ["x"], "same": ["x"]}), for_run("two"))
+        saver.delete_for_runs(["two"])
+        assert log_of(app) == ["q"]
+        found = saver.get_tuple(config())
+        assert found is not None
+        assert "x" not in str(found.pending_writes)
+
+    def test_what_later_runs_are_made_of_stays(self, saver: LastgoodSaver) -> None:
+        """A delta channel of theirs is computed from the writes of a run that goes."""
+        app = graph(saver)
+        for text in ("one", "two", "three"):
+            app.invoke({"log": [text], "same": [text]}, for_run(text))
+        before = log_of(app)
+        for run in ("two", "one"):
+            saver.delete_for_runs([run])
+            assert log_of(app) == before
+
+    def test_so_it_is_in_a_copy(self, saver: LastgoodSaver) -> None:
+        app = asking(saver)
+        app.invoke({"log": ["q"]}, for_run("one"))
+        app.invoke(Command(resume="yes"), for_run("two"))
+        saver.copy_thread("t", "copy")
+        saver.delete_for_runs(["two"])
+        for thread in ("copy", "t"):
+            found = saver.get_tuple(config(thread))
+            assert found is not None
+            assert "yes" not in str(found.pending_writes)
+            app.invoke(Command(resume="no"), config(thread))
+            assert app.get_state(config(thread)).values["log"] == ["q", "no"]
+
+
 class TestOtherLanes:
     """A thread of a graph may have states of other agents: they are not LangGraph's."""
 
@@ -267,6 +349,33 @@ class TestOtherLanes:
             talk(app, text)
         made = LangGraphAdapter().extract(app.get_state(config()), agent_id="my-agent")
         self.check(saver, app, client_of(saver).put(made))
+
+    def test_a_state_that_was_saved_by_hand_in_the_lane_of_the_graph(
+        self, saver: LastgoodSaver
+    ) -> None:
+        """By the name that pages tell; the graph goes on from its own."""
+        app = graph(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        made = LangGraphAdapter().extract(app.get_state(config()), agent_id="graph")
+        self.check(saver, app, client_of(saver).put(made))
+        self.check_it_goes_on(app)
+
+    def test_a_state_of_another_agent_that_was_handed_to_the_graph(
+        self, saver: LastgoodSaver
+    ) -> None:
+        app, client = graph(saver), client_of(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        other = client.save("other", session_id="t", execution_state={"x": 1})
+        self.check(saver, app, client.handoff(other, "graph"))
+        self.check_it_goes_on(app)
+
+    def check_it_goes_on(self, app: Any) -> None:
+        before = log_of(app)
+        talk(app, "three")
+        assert log_of(app)[: len(before)] == before
+        assert len(log_of(app)) > len(before)
 
     def check(self, saver: LastgoodSaver, app: Any, other: str) -> None:
         before, listed = log_of(app), list(saver.list(config()))

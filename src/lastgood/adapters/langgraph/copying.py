@@ -121,7 +121,9 @@ class Copying:
         for shelf in (WRITES, RUNS, SHELF):
             async for row in every_item(core, ItemListing(source, shelf)):
                 if shelf != SHELF or read_alias(row).stub:
-                    drafts.append(ItemDraft(row.shelf, row.key, row.value, first_wins=True))
+                    drafts.append(
+                        ItemDraft(row.shelf, row.key, row.value, row.text, first_wins=True)
+                    )
         for first in range(0, len(drafts), BATCH):
             some = tuple(drafts[first : first + BATCH])
             await change_items(core, ChangeItems(core.tenant, target, puts=some, opens=False))

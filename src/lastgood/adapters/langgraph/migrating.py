@@ -114,16 +114,11 @@ class _Moving:
         spot = foreign.spot
         drafts = self._putting.write_drafts(spot, foreign.id, foreign.writes)
         checkpoint = cast(Any, {**foreign.checkpoint, "id": foreign.id})
-        empty = _without_values(foreign.checkpoint)
-        put = self._putting.capture(spot, checkpoint, foreign.metadata, empty, foreign.parent)
+        # All of them: a value may differ under one version, if a node changed it in place.
+        versions = foreign.checkpoint["channel_versions"]
+        put = self._putting.capture(spot, checkpoint, foreign.metadata, versions, foreign.parent)
         run_blocking(self._putting.put_writes(spot, drafts))
         run_blocking(self._putting.put(put))
-
-
-def _without_values(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """The channels that have no value in the source, so that none is taken over here."""
-    versions, values = checkpoint["channel_versions"], checkpoint["channel_values"]
-    return {name: version for name, version in versions.items() if name not in values}
 
 
 def _lacking(written: list[Written], thread: str, there: Mapping[bytes, bytes]) -> Iterator[Name]:

@@ -165,13 +165,13 @@ class Putting:
         return dict(kept)
 
     def write_drafts(
-        self, spot: Spot, id: str, writes: Iterable[NewWrite]
+        self, spot: Spot, id: str, writes: Iterable[NewWrite], run: str | None = None
     ) -> tuple[ItemDraft, ...]:
         """Encode writes, after the user's hook has had each as a channel with its value."""
         if self._core.options.before_save is not None:
             kept = [(write, self._hooked({write.channel: write.value})) for write in writes]
             writes = [w._replace(value=of[w.channel]) for w, of in kept if w.channel in of]
-        return write_drafts(self._core.codec, spot, id, writes)
+        return write_drafts(self._core.codec, spot, id, writes, run)
 
     def _around(self, spot: Spot) -> tuple[bytes, Stored | None]:
         """What a subgraph begins with is mostly a copy of the state of the graph around it."""
@@ -255,11 +255,18 @@ class Putting:
 
     # writes
 
-    async def put_writes(self, spot: Spot, drafts: tuple[ItemDraft, ...]) -> None:
+    async def put_writes(
+        self, spot: Spot, drafts: tuple[ItemDraft, ...], run: str | None = None
+    ) -> None:
         """Commit writes of a task; park them if there is no thread."""
         core, thread = self._core, spot.thread
-        intent = ChangeItemsBeside(core.tenant, thread, puts=drafts, opens=False, novel=True)
-        if not drafts or (await change_items(core, intent)).done:
+        puts = (*drafts, *self._noted(thread, run))
+        intent = ChangeItemsBeside(core.tenant, thread, puts=puts, opens=False, novel=True)
+        if not drafts:
+            return
+        if (await change_items(core, intent)).done:
+            if run is not None:
+                self._memory.note(thread, run)
             return
         parked = tuple(draft._replace(ttl=PARKED) for draft in drafts)
         tenant = hidden(core.tenant, "parked")
@@ -326,4 +333,4 @@ def _late(put: Put) -> CheckpointNotFoundError:
 
 
 def _again(row: ItemRow) -> ItemDraft:
-    return ItemDraft(row.shelf, row.key, row.value, first_wins=True)
+    return ItemDraft(row.shelf, row.key, row.value, row.text, first_wins=True)

@@ -87,8 +87,19 @@ class Reading:
 
     async def head(self, spot: Spot) -> Row | None:
         """The head of the namespace's current branch; no values."""
-        tip = await self._core.tip(spot.thread, spot.lane)
-        return self.row(tip) if tip is not None and is_ours(tip) else None
+        return await self._own(spot, await self._core.tip(spot.thread, spot.lane))
+
+    async def _own(self, spot: Spot, tip: Located | None) -> Row | None:
+        """The tip of a lane; if somebody else saved it, the newest there that a graph put."""
+        if tip is None or is_ours(tip):
+            return None if tip is None else self.row(tip)
+        listing = Listing(spot.thread, agent=spot.lane)
+        while page := await self._core.backend.history(self._core.tenant, listing):
+            for one in page:
+                if one.agent == spot.lane and is_ours(one) and not one.expired:
+                    return self.row(one)
+            listing = listing._replace(before=page[-1].row.seq)
+        return None
 
     async def latest(self, spot: Spot) -> Raw | None:
         """The same with its values."""
@@ -107,7 +118,7 @@ class Reading:
             tip, writes = await tip_and_items(self._core, spot.lane, listing)
         except CheckpointIntegrityError:  # of what is not the head any more, it may be
             return await self.head(spot), None
-        head = self.row(tip) if tip is not None and is_ours(tip) else None
+        head = await self._own(spot, tip)
         is_last = head is not None and head.context.id == last and len(writes) < PAGE
         return head, [writes] if is_last else None
 

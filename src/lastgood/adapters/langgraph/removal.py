@@ -6,13 +6,14 @@ it for their delta channels is kept in `stubs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
-from lastgood.adapters.graph_names import RUNS, revised_place, run_place
+from lastgood.adapters.graph_names import RUNS, WRITES, revised_place, run_place
 from lastgood.adapters.langgraph.memory import Memory
 from lastgood.adapters.langgraph.reading import Reading, Row
-from lastgood.adapters.langgraph.shapes import is_ours
+from lastgood.adapters.langgraph.shapes import is_ours, may_be_of
 from lastgood.adapters.langgraph.stubs import Stubs
 from lastgood.alias_rules import Alias
 from lastgood.backend import ItemListing, Listing, Outline
@@ -22,7 +23,7 @@ from lastgood.core import Core
 from lastgood.item_rules import ItemDraft
 from lastgood.removal_rules import Delete, Link, Remove, Seen, fallen
 from lastgood.rows import BranchRow
-from lastgood.shelving import list_items
+from lastgood.shelving import every_item, list_items
 from lastgood.thread_sweep import Rules, ThreadSweep
 
 THREADS = 200
@@ -72,7 +73,7 @@ class Removal:
         await self._remove(thread, _all_but_newest)
 
     async def of_runs(self, thread: str, runs: Sequence[str]) -> None:
-        """Remove the checkpoints that some runs saved."""
+        """Remove the checkpoints and writes of some runs."""
         codec = self._core.codec
 
         def doomed(plan: Plan) -> set[bytes]:
@@ -80,7 +81,7 @@ class Removal:
             ids = {row.located.row.id for row, data in found if data.get("run_id") in runs}
             return ids | plan.replaced() if ids else ids
 
-        await self._remove(thread, doomed, tuple(run_place(run) for run in runs))
+        await self._remove(thread, doomed, runs)
 
     async def threads_of(self, runs: Sequence[str]) -> list[str]:
         """The threads that runs wrote to."""
@@ -96,12 +97,12 @@ class Removal:
             found += [name for (name, _), noted in zip(asked, rows, strict=True) if noted]
         return list(dict.fromkeys(found))
 
-    async def _remove(self, thread: str, choose: Doomed, notes: tuple[Place, ...] = ()) -> None:
+    async def _remove(self, thread: str, choose: Doomed, runs: Sequence[str] = ()) -> None:
         while True:
             plan = await self._planned(thread, choose)
-            if plan is None or not (plan.doomed or notes):
+            if plan is None or not (plan.doomed or runs):
                 return
-            intent = await self._intent(thread, plan, notes)
+            intent = await self._intent(thread, plan, runs)
             if (await self._core.backend.commit(intent)).answer:
                 self._memory.forget(thread)
                 await self._free(thread)
@@ -132,10 +133,12 @@ class Removal:
                 return found
             listing = listing._replace(before=page[-1].row.seq)
 
-    async def _intent(self, thread: str, plan: Plan, notes: tuple[Place, ...]) -> Remove:
+    async def _intent(self, thread: str, plan: Plan, runs: Sequence[str]) -> Remove:
         names = plan.names()
         gone = {_place(row) for row in plan.rows} - names.keys()
-        writes = await self._reading.write_places(thread, list(gone))
+        writes = {*await self._reading.write_places(thread, list(gone))}
+        writes.update([place async for place in self._written(thread, plan, runs)])
+        notes = [run_place(run) for run in runs]
         revised = await self._reading.revised(thread)
         noted = [revised_place(place) for place in gone if place[1] in revised]
         stubs = await self._stubs.change(thread, list(names.values()), gone, plan.aliases)
@@ -148,6 +151,19 @@ class Removal:
             puts=(*stubs.puts, *_renamed(plan, names)),
             drops=(*gone, *writes, *noted, *stubs.drops, *notes),
         )
+
+    async def _written(self, thread: str, plan: Plan, runs: Sequence[str]) -> AsyncIterator[Place]:
+        """The writes of runs, but for what delta channels of later checkpoints are made of."""
+        left = [row for row in plan.rows if row.located.row.id not in plan.doomed]
+        newest = {row.spot: _place(row)[1] for row in reversed(left)}
+        names = chain.from_iterable(self._stubs.channels(left, set(newest)).values())
+        of_deltas = [may_be_of(self._core.codec, name) for name in set(names)]
+        for run in runs:
+            async for row in every_item(self._core, ItemListing(thread, WRITES, contains=run)):
+                needed = any(test(row) for test in of_deltas)
+                last = row.key.startswith(tuple(newest.values()))
+                if row.text == run and (last or not needed):
+                    yield row.place
 
 
 def _place(row: Row) -> Place:
@@ -178,7 +194,18 @@ def _all_but_newest(plan: Plan) -> set[bytes]:
 
 
 def _branches(plan: Plan) -> tuple[BranchRow, ...]:
-    """The branches whose heads go, at their nearest ancestors that are left."""
+    """The branches whose heads go, at their nearest ancestors that are left.
+
+    The one that a lane follows, at the newest that is left there: to a graph, that is the latest.
+    """
     rows = [row.located.row for row in plan.rows]
     links = {row.id: Link(row.lane, row.before) for row in rows}
-    return fallen([branch for branch, _ in plan.outline.branches], links, plan.doomed)
+    moved = fallen([branch for branch, _ in plan.outline.branches], links, plan.doomed)
+    newest = {row.lane: row.id for row in reversed(rows) if row.id not in plan.doomed}
+    current = {(lane.number, lane.current) for lane in plan.outline.lanes}
+    return tuple(
+        each._replace(head=newest.get(each.lane, b""))
+        if (each.lane, each.name) in current
+        else each
+        for each in moved
+    )

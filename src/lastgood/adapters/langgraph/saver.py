@@ -33,7 +33,7 @@ from lastgood.adapters.langgraph.opening import Ready, client_for, core_of
 from lastgood.adapters.langgraph.putting import Putting
 from lastgood.adapters.langgraph.reading import Raw, Reading
 from lastgood.adapters.langgraph.removal import Removal
-from lastgood.adapters.langgraph.shapes import config_of, id_of, new_writes, spot_of
+from lastgood.adapters.langgraph.shapes import config_of, id_of, new_writes, run_of, spot_of
 from lastgood.client import BlockingClient, Client
 from lastgood.core import Core
 from lastgood.driver import iterated, run_blocking
@@ -263,8 +263,9 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         spot, id = spot_of(config), id_of(config)
         if id is None:
             raise ValueError("the config names no checkpoint_id: writes belong to a checkpoint.")
-        drafts = self._putting.write_drafts(spot, id, new_writes(writes, str(task), path))
-        return self._putting.put_writes(spot, drafts)
+        run, new = run_of(config), new_writes(writes, str(task), path)
+        drafts = self._putting.write_drafts(spot, id, new, run)
+        return self._putting.put_writes(spot, drafts, run)
 
     # removing and copying
 

@@ -37,6 +37,7 @@ from lastgood.rows import CheckpointRow, ItemRow
 FRAMEWORK = "langgraph"
 PARENT = "parent_id"
 _OURS = (PARENT, ORIGINAL)
+_PARENT = ormsgpack.packb(PARENT)
 _TEXT = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
 """The first bytes of texts in msgpack."""
 _INNER = ("__input__", "__interrupt__", "__start__", "__snapshot_bumps__")
@@ -147,8 +148,9 @@ def _names(context: bytes) -> tuple[str, str | None] | None:
 
 
 def is_ours(found: Located) -> bool:
-    """Whether a graph saved it; agents of other names may have been given its states."""
-    return found.row.framework == FRAMEWORK and namespace_of(found.agent) is not None
+    """Whether a graph saved it: others may have its states, or have saved in its lane."""
+    named = namespace_of(found.agent) is not None and _PARENT in found.row.context
+    return named and found.row.framework == FRAMEWORK
 
 
 def unchanged(checkpoint: Checkpoint, new_versions: Any, base: Mapping[str, Any]) -> set[str]:
@@ -197,12 +199,20 @@ def new_writes(writes: Iterable[tuple[str, Any]], task: str, path: str) -> list[
     ]
 
 
+def run_of(config: RunnableConfig) -> str | None:
+    """The run that somebody acts for, spelled as in the metadata of its checkpoints."""
+    places = (config.get("metadata"), config.get("configurable"))
+    found = next((place["run_id"] for place in places if place and "run_id" in place), None)
+    return found.replace("\x00", "") if isinstance(found, str) else None
+
+
 def write_drafts(
-    codec: Codec, spot: Spot, id: str, writes: Iterable[NewWrite]
+    codec: Codec, spot: Spot, id: str, writes: Iterable[NewWrite], run: str | None
 ) -> tuple[ItemDraft, ...]:
     """Writes, encoded, without those that cannot be kept and may be left out.
 
-    Of ordinary ones the first stays, of special ones the last.
+    Of ordinary ones the first stays, of special ones the last. Their text is the run, for a list
+    to find.
     """
     encoder, drafts = codec.encoder(), list[ItemDraft]()
     for task, path, number, channel, value in writes:
@@ -210,7 +220,7 @@ def write_drafts(
         data = encoder.pack_at_once(parts) or _walked(codec, parts, f"writes.{channel}")
         if data is not None:
             key, special = spot.write(id, task, number), channel in WRITES_IDX_MAP
-            drafts.append(ItemDraft(WRITES, key, data, first_wins=not special))
+            drafts.append(ItemDraft(WRITES, key, data, run, first_wins=not special))
     return tuple(drafts)
 
 

@@ -67,7 +67,7 @@ class Stubs:
             parent = await self._reading.parent_of(row)
             if parent is not None and (place := row.spot.alias(parent)) in away:
                 found[place] = row.spot, parent
-        channels = self._channels(left, {spot for spot, _ in found.values()})
+        channels = self.channels(left, {spot for spot, _ in found.values()})
         needed: dict[Place, Needed] = {}
         for place, (spot, id) in found.items():
             source = await self._reading.named(spot, id) if channels[spot] else None
@@ -75,7 +75,7 @@ class Stubs:
                 needed[place] = Needed(source, channels[spot])
         return needed
 
-    def _channels(self, left: Sequence[Row], spots: set[Spot]) -> dict[Spot, tuple[str, ...]]:
+    def channels(self, left: Sequence[Row], spots: set[Spot]) -> dict[Spot, tuple[str, ...]]:
         """The delta channels of namespaces; a checkpoint names none that it stores itself."""
         found: dict[Spot, dict[str, None]] = {spot: {} for spot in spots}
         for row in left:
