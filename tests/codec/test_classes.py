@@ -10,7 +10,7 @@ import threading
 import types
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import attrs
 import msgspec
@@ -36,6 +36,7 @@ from lastgood.codec import Codec, Opaque, Registry, register
 from lastgood.codec.kinds import Number
 from lastgood.errors import SerializationError
 
+T = TypeVar("T")
 codec = Codec()
 
 
@@ -458,6 +459,35 @@ def test_strict_types_accept_registered_classes_only():
     assert "encode=" in refused.value.hint
 
 
+def called_alike(module: types.ModuleType) -> tuple[type, type]:
+    """Two classes of one name; the second is known to the module by another one."""
+    module.Deep = place(module, dataclasses.make_dataclass("Point", ["x", "y", ("z", int, 0)]))
+    return place(module, dataclasses.make_dataclass("Point", ["x", "y"])), module.Deep
+
+
+class Box(pydantic.BaseModel, Generic[T]):
+    held: T
+
+
+def test_a_class_whose_name_leads_to_another_one_is_refused(module):
+    """What is called alike and is there beside it would come back in its place."""
+    flat, deep = called_alike(module)
+    one, two = (Box[pydantic.create_model("Item", n=(int, n))] for n in (1, 2))
+    assert one.__qualname__ == two.__qualname__
+    for value in (flat(1, 2), one.model_construct(held=1)):
+        assert type(codec.unpack(codec.pack(value))) is type(value)
+    for value in (deep(1, 2, 3), two.model_construct(held=1)):
+        with pytest.raises(SerializationError, match="cannot be found again by its name") as caught:
+            codec.pack({"x": value})
+        assert caught.value.path == "state.x"
+
+
+def test_a_class_that_was_defined_again_is_stored_by_its_name(module):
+    """Its module was loaded again, or its cell run again, while objects of it are in use."""
+    old, new = (place(module, dataclasses.make_dataclass("Note", ["n"])) for _ in range(2))
+    assert codec.unpack(codec.pack(old(1))) == new(1)
+
+
 def test_a_registered_name_replaces_the_label_and_old_labels_still_read():
     named = Codec(Registry())
     named.registry.register(Point, "shop.point")
@@ -467,6 +497,18 @@ def test_a_registered_name_replaces_the_label_and_old_labels_still_read():
     assert named.unpack(packed) == Point(1)
     assert named.unpack(codec.pack(Point(1))) == Point(1)
     assert type(codec.unpack(packed)) is Opaque
+
+
+def test_a_registered_name_takes_nothing_from_another_class(module):
+    """That is called as the registered one would be without its name."""
+    flat, deep = called_alike(module)
+    before = Codec().pack(flat(1, 2))
+    named = Codec(Registry())
+    named.registry.register(deep, "deep")
+    for value in (flat(1, 2), deep(1, 2, 3)):
+        found = named.unpack(named.pack(value))
+        assert (type(found), found) == (type(value), value)
+    assert type(named.unpack(before)) is flat
 
 
 def test_a_class_that_moved_is_read_under_its_old_label():

@@ -39,6 +39,19 @@ def find(label: str) -> type | None:
     return found if _is_class(found) else None
 
 
+def is_named(cls: type) -> bool:
+    """Whether the label of a class leads to it, or to one that took its place: its module was
+    loaded again, or its cell run again. Not to another one that is there beside it.
+    """
+    found = find(label_of(cls))
+    if found is None or found is cls:
+        return found is not None
+    beside = [*namespace(sys.modules.get(cls.__module__)).values()]
+    if "[" in cls.__qualname__:
+        beside += type.__subclasses__(ancestry(found)[1])
+    return not any(each is cls for each in beside)
+
+
 @lru_cache(maxsize=4096)
 def _parts(label: str) -> tuple[str, list[str], str, str]:
     """Module, enclosing classes, name, and the name with its parameters if it has any."""

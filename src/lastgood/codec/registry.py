@@ -22,7 +22,7 @@ from lastgood.codec.arrays import array_kind
 from lastgood.codec.atoms import ATOMS
 from lastgood.codec.containers import CONTAINERS
 from lastgood.codec.kinds import Family, Kind, Number, Refused, Unresolved
-from lastgood.codec.labels import find, imported, label_of
+from lastgood.codec.labels import find, imported, is_named, label_of
 from lastgood.codec.records import Fields, Plan, is_record, plan_for
 
 C = TypeVar("C", bound=type)
@@ -135,7 +135,7 @@ class Registry:
             if plan is None:
                 return None
             kind = _record(plan.take, _made_elsewhere, whole=plan.whole, plan=plan)
-        if entry is None and not _is_data(find(label)):
+        if entry is None and not (_is_data(find(label)) and is_named(cls)):
             raise Refused(
                 f"{label} cannot be found again by its name; "
                 "move the class to the top of its module or use lastgood.register"
@@ -180,11 +180,14 @@ class Registry:
 
     def _class_named(self, label: str, *, strict: bool) -> type:
         entry = self._entry_named(label)
-        if entry is not None:
+        if entry is not None and (strict or entry.name == label):
             return entry.cls
         if strict:
             raise Unresolved(label, f"it {_STRICT}", f"{_ACCEPT}.")
         cls = find(label)
+        if entry is not None:  # by the name that it had before it got one of its own
+            other = None if is_named(entry.cls) else cls
+            return other if other is not None and _is_data(other) else entry.cls
         if cls is None:
             raise Unresolved(label, _absence(label))
         return cls
