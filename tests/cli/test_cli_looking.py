@@ -57,6 +57,20 @@ class TestThreads:
         assert r"broken failed: RuntimeError: no \x1b[31mmodel" in shown.out
 
 
+class TestTheThreadTouchedLast:
+    """It is the one that is meant where none is named."""
+
+    @pytest.mark.parametrize("between", [1, 60])
+    def test_is_the_first_of_the_list(self, empty: Path, lastgood: Run, between: int) -> None:
+        others = [f"other-{number}" for number in range(between)]
+        with BlockingClient.sqlite("lastgood.db") as client:
+            for thread in ("order-1", *others, "order-1"):
+                client.save("a", session_id=thread, execution_state={})
+        assert lastgood("threads", "--limit", "100").out.splitlines()[1].startswith("order-1 ")
+        assert json.loads(lastgood("show", "--json").out)["name"] == "order-1@2"
+        assert json.loads(lastgood("log", "--json").out)["thread"] == "order-1"
+
+
 class TestLog:
     def test_newest_first_with_marks(self, here: Path, lastgood: Run) -> None:
         lines = lastgood("log", "run-001").out.splitlines()[1:]
@@ -66,7 +80,19 @@ class TestLog:
         assert lines[4].endswith("(tag:checked)")
 
     def test_the_thread_touched_last_is_the_default(self, here: Path, lastgood: Run) -> None:
-        assert r"step\u202e" in lastgood("log").out
+        shown = lastgood("log").out
+        assert r"step\u202e" in shown
+        assert FORBIDDEN.search(shown) is None
+
+    def test_says_whose_it_is_where_nobody_did(self, here: Path, lastgood: Run) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            client.save("solo", session_id="single", execution_state={}, step_name="three")
+        for words in ([], ["--graph"]):
+            first, columns, newest, *_ = lastgood("log", *words).out.splitlines()
+            assert first == "single  the thread that was touched last"
+            assert columns.split() == ["step", "age", "state"]
+            assert re.search(r"@3 +three ", newest)
+        assert json.loads(lastgood("log", "--json").out)["thread"] == "single"
 
     def test_graph(self, here: Path, lastgood: Run) -> None:
         lines = lastgood("log", "run-001", "--graph").out.splitlines()[1:]

@@ -60,15 +60,16 @@ def run(options: Namespace) -> int:
     if options.graph and options.follow:
         raise Refusal("--graph and --follow do not go together.", exit_code=USAGE)
     with opened(options) as client:
-        if options.thread is None:
-            options.thread = targets.newest_thread(client)
-        else:
+        named = options.thread is not None
+        if named:
             options.thread = targets.thread(client, options.thread)
+        else:
+            options.thread = targets.newest_thread(client)
         targets.check_lane(client, options.thread, options.agent, options.branch)
-        return _follow(client, options) if options.follow else _list(client, options)
+        return _follow(client, options) if options.follow else _list(client, options, named=named)
 
 
-def _list(client: BlockingClient, options: Namespace) -> int:
+def _list(client: BlockingClient, options: Namespace, *, named: bool) -> int:
     page = client.log(
         options.thread,
         agent_id=options.agent,
@@ -84,6 +85,9 @@ def _list(client: BlockingClient, options: Namespace) -> int:
     terminal = Terminal.on(sys.stdout)
     filtered = any((options.agent, options.branch, options.step, options.before))
     complete = page.next is None or filtered
+    if not named:
+        whose = terminal.styled(clean(options.thread), "yellow", "bold")
+        terminal.line(f"{whose}  the thread that was touched last")
     draw(terminal, page.items, marks, graph=options.graph, complete=complete)
     if page.next is not None:
         more = again(options, "log", options.thread, "--limit", str(10 * options.limit))

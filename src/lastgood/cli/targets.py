@@ -99,8 +99,12 @@ def lane(client: BlockingClient, thread: str, agent: str) -> list[str]:
 
 
 def newest_thread(client: BlockingClient) -> str:
-    """The thread that was touched last."""
-    found = client.threads(limit=1)
+    """The thread that was touched last.
+
+    The order of a list is exact within a page alone: a page of one may hold any that was touched in
+    the last minute.
+    """
+    found = client.threads(limit=_PAGE)
     if not found:
         raise Refusal(
             f"{client.url} holds {NONE_YET}.",
