@@ -105,8 +105,9 @@ class TestBisect:
         [
             ([], 2, "no command to judge a state by"),
             (["no-such-program"], 2, "no-such-program cannot be run: No such file or directory."),
-            (["sh", "-c", "exit 125"], 1, "sh could not judge c@1: its exit code is 125."),
-            (["sh", "-c", "kill $$"], 1, "its exit code is -15."),
+            (["sh", "-c", "exit 125"], 4, "sh could not judge c@1: its exit code is 125."),
+            (["sh", "-c", "exit 128"], 4, "sh could not judge c@1: its exit code is 128."),
+            (["sh", "-c", "kill $$"], 4, "its exit code is -15."),
         ],
     )
     def test_what_stops_it(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from lastgood import Bisection, Checkpoint
 from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
-from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal, agent_option
+from lastgood.cli.command import DONE, FAILED, NO, USAGE, Command, Refusal, agent_option
 from lastgood.cli.log import header_json, step
 from lastgood.cli.store import again, json_option, opened
 from lastgood.cli.terminal import Terminal
@@ -50,6 +50,7 @@ def judged_by(command: list[str], *, quiet: bool) -> Callable[[Checkpoint], bool
             raise Refusal(
                 f"{command[0]} could not judge {checkpoint.name}: its exit code is {code}.",
                 hint="0 means good, 1 to 124, 126 and 127 mean bad.",
+                exit_code=FAILED,
             )
         if not quiet:
             printing.note(f"{checkpoint.name}: {'bad' if code else 'good'}")
@@ -121,7 +122,7 @@ BISECT = Command(
 CMD gets the state as JSON on its standard input and the checkpoint's name in {VARIABLE}. Its exit
 code says what it thinks: 0 means good, 1 to 124, 126 and 127 mean bad, anything else stops the
 search. What it prints goes to standard error. The exit code of bisect is 0 if there is a bad step,
-1 if there is none.
+1 if there is none, 4 if CMD stopped the search.
 
 examples:
   lastgood bisect run-001 -- grep -q '"currency": "EUR"'

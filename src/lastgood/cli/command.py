@@ -15,8 +15,8 @@ EXIT_CODES = {
     NO: "the answer is no: a difference, a problem that was found, a question answered with no",
     USAGE: "the command was not understood: an unknown option, a ref or path that is none",
     ABSENT: "not there: no store, no such thread, checkpoint, branch, tag or path",
-    FAILED: "the store or the output could not be used, or the change was refused: damaged, busy, "
-    "full, moved on",
+    FAILED: "the store, the output or a judging command could not be used, or the change was "
+    "refused: damaged, busy, full, moved on",
     INTERRUPTED: "interrupted from the keyboard",
 }
 
