@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,19 +44,14 @@ class TestThroughPipes:
         shown = piped("threads", cwd=here, PYTHONIOENCODING="ascii")
         assert r"gr\xf6\xdfe-\u5927" in shown.out
 
-    def test_a_pipe_whose_reader_has_gone(self, here: Path) -> None:
-        read, write = os.pipe()
-        os.close(read)
-        with os.fdopen(write, "wb") as gone:
-            done = subprocess.run(
-                [*COMMAND, "log", "run-001"],
-                cwd=here,
-                stdout=gone,
-                stderr=subprocess.PIPE,
-                env=environment(),
-                check=False,
-            )
-        assert (done.returncode, done.stderr) == (1, b"")
+    @pytest.mark.parametrize("word", ["threads", "log", "show", "verify", "doctor", "du"])
+    def test_a_pipe_whose_reader_has_gone(self, here: Path, word: str) -> None:
+        """That is no answer: it ends as a program does that the signal for it ends."""
+        assert unread(word, cwd=here, errors=subprocess.PIPE) == (128 + signal.SIGPIPE, b"")
+
+    def test_a_pipe_for_output_and_errors_whose_reader_has_gone(self, here: Path) -> None:
+        words = ("log", "run-001", "--limit", "1")  # there are more, which the errors say
+        assert unread(*words, cwd=here, errors=subprocess.STDOUT) == (128 + signal.SIGPIPE, None)
 
     def test_an_output_that_is_closed_is_wanted_by_nobody(self, here: Path) -> None:
         assert in_shell("rewind single 1 >&-", cwd=here) == (0, "")
@@ -227,6 +223,22 @@ class TestFollow:
             followed.interrupt()
             _, shown = followed.end()
         assert ("one" in shown, "third" in shown) == (False, False)
+
+
+def unread(*words: str, cwd: Path, errors: int) -> tuple[int, bytes | None]:
+    """The exit code of a command whose output nobody reads, and its errors."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as gone:
+        done = subprocess.run(
+            [*COMMAND, *words],
+            cwd=cwd,
+            stdout=gone,
+            stderr=errors,
+            env=environment(),
+            check=False,
+        )
+    return done.returncode, done.stderr
 
 
 def in_shell(words: str, cwd: Path) -> tuple[int, str]:

@@ -25,7 +25,7 @@ from lastgood.cli.command import (
     EXIT_CODES,
     FAILED,
     INTERRUPTED,
-    NO,
+    UNREAD,
     USAGE,
     Command,
     Refusal,
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         _drop(sys.stdout)
-        return NO
+        return UNREAD
     except OSError as error:
         _complain(command.name, _about_system(error))
         return FAILED

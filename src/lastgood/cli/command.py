@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from lastgood import LastgoodError
 
-DONE, NO, USAGE, ABSENT, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+DONE, NO, USAGE, ABSENT, FAILED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 4, 130, 141
+"""The last two are what a shell says of a program that SIGINT or SIGPIPE ended: 128 and more."""
 
 EXIT_CODES = {
     DONE: "done; nothing differs, nothing is wrong",
@@ -18,6 +19,7 @@ EXIT_CODES = {
     FAILED: "the store, the output or a judging command could not be used, or the change was "
     "refused: damaged, busy, full, moved on",
     INTERRUPTED: "interrupted from the keyboard",
+    UNREAD: "the reader of the output went away, as `| head` does; that is no answer",
 }
 
 
