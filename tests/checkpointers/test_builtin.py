@@ -172,7 +172,8 @@ def test_a_thread_that_begins_belongs_to_the_user_of_the_client(how: str) -> Non
     """Unless the config names one."""
     checkpointer = InMemoryCheckpointer(user="ada")
     for config in (CONFIG, {"thread_id": "theirs", "user_id": "bob"}):
-        given = {"put_messages": [Message("user", "hi")], "put_thread": ThreadInfo("t")}
+        info = ThreadInfo(config["thread_id"])
+        given = {"put_messages": [Message("user", "hi")], "put_thread": info}
         getattr(checkpointer, how)(config, given.get(how, {"n": 1}))
     owners = {info.thread_id: info.user for info in checkpointer.get_threads({})}
     assert owners == {"t": "ada", "theirs": "bob"}

@@ -73,8 +73,8 @@ class StoredThreads(Stored[StateT]):
     async def aput_thread(self, config: Config, thread_info: ThreadInfo) -> bool:
         """Name a thread, keep metadata of it, say whose it is; whether it is new.
 
-        What is None in the info stays as it is. On behalf of a user, a thread cannot be given to
-        another one.
+        What is None in the info stays as it is. ValueError if the info is about another thread than
+        the config. On behalf of a user, a thread cannot be given to another one.
         """
         where = self._where(config)
         if isinstance(thread_info, NoneType | str | Mapping):
@@ -82,6 +82,7 @@ class StoredThreads(Stored[StateT]):
                 f"thread_info must be a ThreadInfo, not {type(thread_info).__name__}: "
                 "ThreadInfo(thread_id, thread_name=..., metadata={...})"
             )
+        _check_thread(where.thread, thread_info)
         named = getattr(thread_info, "thread_name", None)
         owner = getattr(thread_info, "user_id", None)
         owner = None if owner is None else as_text(owner, "user_id")
@@ -122,6 +123,16 @@ class StoredThreads(Stored[StateT]):
         done = await self._written(operations.delete_thread(self._core, where, life))
         self._writers.forget(config, where)
         return done
+
+
+def _check_thread(thread: str, info: ThreadInfo) -> None:
+    """Refuse what is known of one thread for another; an info may leave open which it is about."""
+    about = getattr(info, "thread_id", None)
+    if about not in (None, "") and str(about) != thread:
+        raise ValueError(
+            f"thread_info is about thread {str(about)!r}, and config about {thread!r}. "
+            f"Give both the same thread_id, as in ThreadInfo({thread!r}, thread_name=...)."
+        )
 
 
 def _has_all(infos: list[ThreadInfo], last: int | None) -> bool:

@@ -133,6 +133,29 @@ async def a_thread_is_described(store: CheckpointerStore) -> None:
 
 
 @case(builtin=True)
+async def a_thread_is_not_described_as_another(store: CheckpointerStore) -> None:
+    """An info is about the thread of the config, or about none; else nothing changes hands."""
+    checkpointer = await store.open()
+    for config, owner in ((T1, "ann"), (T2, "bob")):
+        info = ThreadInfo(config["thread_id"], thread_name=f"{owner}'s", user_id=owner)
+        await checkpointer.aput_thread(config, info)
+    theirs = await checkpointer.aget_thread(T2)
+    for config in (T1, T1 | {"user_id": "bob"}, {"thread_id": "new"}):
+        with pytest.raises(ValueError, match=f"'thread-2'.*{config['thread_id']!r}.*thread_id"):
+            await checkpointer.aput_thread(config, theirs)
+    found = {info.thread_id: info for info in await checkpointer.aget_threads({})}
+    assert {name: (info.title, info.user) for name, info in found.items()} == {
+        "thread-1": ("ann's", "ann"),
+        "thread-2": ("bob's", "bob"),
+    }
+    for nobody in (None, "", "thread-1"):
+        await checkpointer.aput_thread(T1, ThreadInfo(nobody, thread_name="Trip"))  # type: ignore[arg-type]
+    assert (await checkpointer.aget_thread(T1)).title == "Trip"
+    assert await checkpointer.aput_thread({"thread_id": "7"}, ThreadInfo(7)) is True  # type: ignore[arg-type]
+    assert await checkpointer.aput_thread({"thread_id": 7}, ThreadInfo("7")) is False
+
+
+@case(builtin=True)
 async def a_damaged_thread_takes_no_other_off_the_list(store: CheckpointerStore) -> None:
     """Its metadata is not told, and nothing is made up."""
     checkpointer = await store.open()
@@ -181,7 +204,7 @@ async def isolation_can_be_switched_off(store: CheckpointerStore) -> None:
     assert await ids(checkpointer, {"user_id": "bob"}) == {"thread-1"}
     await checkpointer.aput_thread(T2 | {"user_id": "bob"}, ThreadInfo("thread-2"))
     assert (await checkpointer.aget_thread(T2)).user == "bob"
-    await checkpointer.aput_thread(T2 | {"user_id": "bob"}, ThreadInfo("t", user_id="ann"))
+    await checkpointer.aput_thread(T2 | {"user_id": "bob"}, ThreadInfo("thread-2", user_id="ann"))
     assert (await checkpointer.aget_thread(T2)).user == "ann"
 
 
