@@ -17,7 +17,7 @@ from lastgood.backends.files.names import THREAD
 from lastgood.backends.files.rows import Columns
 from lastgood.backends.files.snapshot import Snapshot
 from lastgood.backends.files.store import FileStore
-from lastgood.backends.memory.shelves import Shelves
+from lastgood.backends.memory.shelves import Items, Shelves
 from lastgood.backends.memory.tables import MemoryTables
 from lastgood.backends.views import Listed, listed_thread
 from lastgood.commits import Place
@@ -208,7 +208,8 @@ class FileTables(MemoryTables):
 
     def load_items(self, thread: int, shelf: str | None = None) -> None:
         """Put the items of a thread on the shelves, those of one shelf or all."""
-        snapshot, stored = self.snapshots.get(thread), self.shelves.items.setdefault(thread, {})
+        snapshot = self.snapshots.get(thread)
+        stored = self.shelves.items.setdefault(thread, Items())
         for name, path in snapshot.shelves().items() if snapshot else ():
             if shelf in (None, name) and path not in self._taken_up:
                 self._taken_up.add(path)

@@ -19,7 +19,7 @@ from lastgood.backends.files.snapshot import Snapshot
 from lastgood.backends.files.store import FileStore
 from lastgood.backends.files.tables import FileRows, FileTables
 from lastgood.backends.files.thread_file import ROWS, Large, Orphan, ThreadFile
-from lastgood.backends.memory.shelves import StoredPart
+from lastgood.backends.memory.shelves import Items, StoredPart
 from lastgood.backends.memory.writes import MemoryWriter
 from lastgood.backends.tables import met, taken
 from lastgood.commits import NOTHING, Brought, Taken, Writes
@@ -180,8 +180,7 @@ class FileWriter(FileTables, MemoryWriter):
         """The files of the shelves that are changed, unless they are empty now."""
         key = _key(writes)
         for shelf in _shelves(writes):
-            stored = self.shelves.items.get(key, {}).items()
-            rows = [row for (of, _), row in sorted(stored) if of == shelf]
+            rows = list(self.shelves.items.get(key, Items()).between(shelf))
             if rows:
                 name = shelf_file(shelf, key, self._version + 1)
                 yield self._place / name, items_file.file_of(shelf, rows)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from lastgood.backend import ItemListing, Listing, Sort, ThreadListing
-from lastgood.backends.memory.shelves import Columns, Shelves
+from lastgood.backends.memory.shelves import Columns, Items, Shelves
 from lastgood.backends.views import Lifetimes, Listed, Views, listed_thread, span, wanted
 from lastgood.commits import Place
 from lastgood.errors import CheckpointIntegrityError
@@ -96,22 +96,21 @@ class MemoryTables(Views):
         return unsealed(RunRow, runs[max(runs)]) if runs else None
 
     def item(self, thread: int, shelf: str, key: bytes) -> ItemRow | None:
-        found = self.shelves.items.get(thread, {}).get((shelf, key))
+        found = self.shelves.items.get(thread, Items()).get((shelf, key))
         return None if found is None else unsealed(ItemRow, found)
 
     def item_columns(self, thread: int, places: Sequence[Place]) -> dict[Place, Sequence[object]]:
-        stored = self.shelves.items.get(thread, {})
+        stored = self.shelves.items.get(thread, Items())
         return {place: stored[place] for place in places if place in stored}
 
     def item_count(self, thread: int) -> int:
-        return len(self.shelves.items.get(thread, {}))
+        return len(self.shelves.items.get(thread, ()))
 
     def scan_items(self, thread: int, listing: ItemListing, now: int) -> list[ItemRow]:
         low, high = span(listing)
-        stored = self.shelves.items.get(thread, {})
-        keys = [key for shelf, key in stored if shelf == listing.shelf and key >= low]
-        keys = sorted((key for key in keys if high is None or key < high), reverse=listing.reverse)
-        rows = (unsealed(ItemRow, stored[listing.shelf, key]) for key in keys)
+        stored = self.shelves.items.get(thread, Items())
+        between = stored.between(listing.shelf, low, high, reverse=listing.reverse)
+        rows = (unsealed(ItemRow, columns) for columns in between)
         found = (row for row in rows if _meant(row, listing, now) and _has(row, listing))
         return list(islice(found, listing.offset, listing.offset + listing.limit))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
-from lastgood.backends.memory.shelves import Shelves, StoredPart
+from lastgood.backends.memory.shelves import Items, Shelves, StoredPart
 from lastgood.backends.memory.tables import MemoryTables
 from lastgood.backends.tables import met, taken
 from lastgood.commits import Brought, Loose, Taken, Writes
@@ -35,7 +35,7 @@ class MemoryWriter(MemoryTables):
 
     def __init__(self, shelves: Shelves, clock: int) -> None:
         super().__init__(shelves, clock)
-        self._undo: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._undo: list[tuple[MutableMapping[Any, Any], Any, Any]] = []
         self._numbers: dict[int, int] = {}
         """The streams that this commit opens and knows by negative numbers."""
 
@@ -55,7 +55,7 @@ class MemoryWriter(MemoryTables):
                 _restore(table, key, old)
             raise
 
-    def _set(self, table: dict[Any, Any], key: Any, value: Any = _ABSENT) -> None:
+    def _set(self, table: MutableMapping[Any, Any], key: Any, value: Any = _ABSENT) -> None:
         self._undo.append((table, key, table.get(key, _ABSENT)))
         _restore(table, key, value)
 
@@ -110,7 +110,7 @@ class MemoryWriter(MemoryTables):
         elif isinstance(row, RunRow):
             self._set(shelves.runs.setdefault(row.thread, {}), (row.number, row.lane), columns)
         elif isinstance(row, ItemRow):
-            self._set(shelves.items.setdefault(row.thread, {}), row.place, columns)
+            self._set(shelves.items.setdefault(row.thread, Items()), row.place, columns)
         elif isinstance(row, CheckpointRow):
             self._set(shelves.checkpoints.setdefault(row.thread, {}), row.seq, columns)
             self._set(shelves.ids.setdefault(row.id, {}), row.thread, row.seq)
@@ -178,7 +178,7 @@ class MemoryWriter(MemoryTables):
         self._set(shelves.threads, key, sealed(tombstone))
 
 
-def _restore(table: dict[Any, Any], key: Any, value: Any) -> None:
+def _restore(table: MutableMapping[Any, Any], key: Any, value: Any) -> None:
     """Put a value under a key, or take the key away."""
     if value is _ABSENT:
         table.pop(key, None)
