@@ -11,7 +11,7 @@ import ormsgpack
 import pytest
 from codec_samples import Celsius, Frozen, Order, Outer, Pair, Point
 
-from lastgood.codec import DROPPED, Codec, Family
+from lastgood.codec import DROPPED, Codec, Family, Registry
 from lastgood.errors import SerializationError
 
 codec = Codec()
@@ -53,6 +53,21 @@ class Closing:
 
 class Failure(Exception):
     pass
+
+
+class Trip:
+    """Stored by a function of its own."""
+
+    def __init__(self, start: object, end: object) -> None:
+        self.start, self.end = start, end
+
+
+def travelling(encode, decode, **options) -> Codec:
+    """A dropping codec that knows trips."""
+    found = Codec(Registry(), on_unserializable="drop")
+    found.registry.register(Trip, "trip", encode=encode, decode=decode, **options)
+    found.registry.register(Point, "point", **options)
+    return found
 
 
 def refusal_of(value: object, using: Codec = codec) -> SerializationError:
@@ -277,6 +292,60 @@ def test_a_named_tuple_is_dropped_whole_because_it_cannot_lack_a_field():
     assert encoder.losses[0].path == "state.p.right"
     assert encoder.shape(Pair(1, 2)) == Codec().encoder().shape(Pair(1, 2))
     assert codec.encoder().shape(Pair(1, 2)).family is Family.MAP
+
+
+ENCODED = {
+    "a list": (lambda trip: [trip.start, trip.end], lambda stored: Trip(*stored)),
+    "a dict": (vars, lambda stored: Trip(**stored)),
+    "an element": (lambda trip: trip.end, lambda stored: Trip(1, stored)),
+}
+
+
+@pytest.mark.parametrize("bad", [len, [1, len], {"k": (1, len)}, Point(1, len)])
+@pytest.mark.parametrize(("encode", "decode"), ENCODED.values(), ids=ENCODED.keys())
+def test_what_an_encode_function_gives_is_kept_whole_or_dropped_whole(encode, decode, bad):
+    own = travelling(encode, decode)
+    encoder = own.encoder()
+    state = {"a": [0, Trip(1, bad), Trip(1, 2)], "b": Trip(1, bad), "c": [len, 3]}
+    kept = own.unpack(encoder.pack(state))
+    assert [vars(part) if part else part for part in kept["a"]] == [0, {"start": 1, "end": 2}]
+    assert kept.keys() == {"a", "c"}
+    assert kept["c"] == [3]
+    assert [loss.path for loss in encoder.losses] == ["state.a[1]", "state.b", "state.c[0]"]
+    assert encoder.losses[0].type_name == f"{__name__}.Trip"
+    assert "a function cannot be stored (len)" in encoder.losses[0].reason
+    assert encoder.shape(Trip(1, bad), ("d",)) is DROPPED
+
+
+def test_an_encode_function_in_an_encode_function_is_told_by_the_outer_object():
+    own = travelling(*ENCODED["a list"])
+    encoder = own.encoder()
+    assert own.unpack(encoder.pack({"t": Trip(Trip(1, len), 2)})) == {}
+    assert [loss.path for loss in encoder.losses] == ["state.t"]
+
+
+def test_with_gaps_there_is_none_in_the_place_of_what_cannot_be_kept():
+    for encode, decode in (ENCODED["a list"], ENCODED["a dict"]):
+        own = travelling(encode, decode, gaps=True)
+        encoder = own.encoder()
+        trip = own.unpack(encoder.pack({"t": Trip(len, {"k": len, "l": 1})}))["t"]
+        assert (trip.start, trip.end) == (None, {"l": 1})
+        assert len(encoder.losses) == 2
+        assert encoder.losses[1].path.endswith(".k")
+
+
+def test_a_record_with_gaps_has_none_in_the_place_of_a_field_however_it_is_packed():
+    own = travelling(*ENCODED["a list"], gaps=True)
+    encoder = own.encoder()
+    point = own.unpack(encoder.pack([Point(len, 2)]))[0]
+    assert (point.x, point.y) == (None, 2)
+    assert [loss.path for loss in encoder.losses] == ["state[0].x"]
+    opened = own.encoder()
+    shape = opened.shape(Point(len, [1, len]), ("p",))
+    assert shape.content == [("x", None), ("y", [1, len])]
+    assert [loss.path for loss in opened.losses] == ["state.p.x"]
+    with pytest.raises(SerializationError):
+        own.encoder(policy="raise").pack(Point(len, 2))
 
 
 def test_dropping_cuts_a_cycle_and_a_depth():

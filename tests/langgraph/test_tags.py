@@ -7,12 +7,13 @@ import operator
 from functools import reduce
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.runnables import AddableDict, RunnableParallel
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import SearchItem
+from langgraph.types import Command, Overwrite, Send, interrupt
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore
 from lastgood.codec import Codec
@@ -85,3 +86,46 @@ def test_what_a_streamed_chain_adds_up_to_is_kept_in_the_state(saver: LastgoodSa
     assert type(found) is AddableDict
     assert found == {"text": "tea", "parts": (1, 2)}
     assert found + AddableDict(text="!") == {"text": "tea!", "parts": (1, 2)}
+
+
+class Log(TypedDict):
+    log: Annotated[list[Any], operator.add]
+
+
+def asking(_: Any) -> Any:
+    return {"log": [interrupt(len)]}
+
+
+def test_a_task_survives_what_it_was_sent_with() -> None:
+    saver = LastgoodSaver.from_memory(on_unserializable="drop")
+    graph = StateGraph(Log)
+    graph.add_node("a", lambda _: Command(update={"log": ["a"]}, goto=Send("b", len)))
+    graph.add_node("b", lambda sent: {"log": [sent]})
+    graph.add_edge(START, "a")
+    app = graph.compile(checkpointer=saver, interrupt_before=["b"])
+    at: Any = {"configurable": {"thread_id": "t"}}
+    app.invoke({"log": []}, at)
+    assert app.get_state(at).next == ("b",)
+    assert len(list(saver.list(at))) == 3
+    [loss] = saver.client.blocking.resolve("t@").losses
+    assert "a function cannot be stored (len)" in loss.reason
+    assert app.invoke(None, at) == {"log": ["a", None]}
+
+
+def test_a_question_survives_what_it_was_asked_with() -> None:
+    saver = LastgoodSaver.from_memory(on_unserializable="drop")
+    graph = StateGraph(Log)
+    graph.add_node("ask", asking)
+    graph.add_edge(START, "ask")
+    app = graph.compile(checkpointer=saver)
+    at: Any = {"configurable": {"thread_id": "t"}}
+    app.invoke({"log": []}, at)
+    [asked] = app.get_state(at).interrupts
+    assert asked.value is None
+    assert app.invoke(Command(resume="yes"), at) == {"log": ["yes"]}
+
+
+def test_what_overwrites_a_channel_survives_what_it_would_be() -> None:
+    lenient = Codec(on_unserializable="drop")
+    stored = lenient.unpack(lenient.pack([Overwrite(len), Overwrite([1, len])]))
+    assert stored == [Overwrite(None), Overwrite([1])]

@@ -172,11 +172,22 @@ class Encoder:
             extra = self._walker.drive(self._walker.extra(head, path))
         number = kind.number
         if kind.family is Family.MAP:
-            body = list(body.items())
+            body = self._with_gaps(body, path) if kind.gaps and self._drops else list(body.items())
             number = number if plain_keys(body) else paired(number)
         elif number in SETS:
             body = self._canonical(body, path)
         return Shape(kind.family, number, extra, body)
+
+    def _with_gaps(self, body: dict[str, object], path: Steps) -> list[Item]:
+        """The fields of a record, None in the place of those that cannot be kept."""
+        found: list[Item] = []
+        for name, item in list(body.items()):
+            known = len(self.losses)
+            lost = isinstance(self.pack(item, (*path, name)), Dropped)
+            if not lost:
+                del self.losses[known:]  # told again when it is packed for good
+            found.append((name, None if lost else item))
+        return found
 
     def _open_whole(self, value: object, path: Steps) -> Shape:
         return Shape(Family.RAW, Number.RAW, b"", self._whole(value, path))

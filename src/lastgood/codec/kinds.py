@@ -95,7 +95,8 @@ class Kind:
 
     `raw` bodies are bytes and stand in the ext as they are; all others are packed. With
     `headed` the body is `[extra, content]`, otherwise it is the content alone. Of a `whole`
-    one no part may be left out under the drop policy. A record has a `plan` (`records.Plan`).
+    one no part may be left out under the drop policy; of one with `gaps` None stands in the place
+    of such a part. A record has a `plan` (`records.Plan`).
     """
 
     number: int
@@ -106,6 +107,7 @@ class Kind:
     raw: bool = False
     headed: bool = False
     whole: bool = False
+    gaps: bool = False
     plan: Any = None
 
 

@@ -42,6 +42,7 @@ class _Entry:
     name: str
     encode: Encode | None
     decode: Decode | None
+    gaps: bool = False
 
 
 class Registry:
@@ -64,11 +65,14 @@ class Registry:
         *,
         encode: Encode | None = None,
         decode: Decode | None = None,
+        gaps: bool = False,
     ) -> C:
         """Give a class a stable name; ValueError if another class has it.
 
         A class may be registered again under another name: objects are written under the
         newest, and read under all of them. One that is defined again takes the place of itself.
+        With `gaps` an object does without what cannot be kept of it, under the drop policy: None
+        stands in the place of a field, or of a part of the list or dict that `encode` gives.
         """
         if not isinstance(cls, type):
             raise TypeError(f"what is registered is a class, not {cls!r:.60}")
@@ -81,7 +85,7 @@ class Registry:
             raise ValueError(
                 f"{cls.__qualname__} is not a data class: register it with encode= and decode="
             )
-        entry = _Entry(cls, name or label_of(cls), encode, decode)
+        entry = _Entry(cls, name or label_of(cls), encode, decode, gaps)
         taken = self._names.get(entry.name, entry)
         if taken.cls is not cls and not _is_redefined(taken.cls, cls):
             raise ValueError(f"{entry.name!r} is already the name of {taken.cls.__qualname__}")
@@ -124,9 +128,8 @@ class Registry:
         label = entry.name if entry else label_of(cls)
         if entry and entry.encode:
             encode = entry.encode
-            return Kind(
-                Number.CUSTOM, "custom", lambda value: [label, encode(value)], _made_elsewhere
-            )
+            taken: Callable[[Any], object] = lambda value: [label, encode(value)]  # noqa: E731
+            return Kind(Number.CUSTOM, "custom", taken, _made_elsewhere, gaps=entry.gaps)
         if isinstance(cls, enum.EnumType):
             take: Callable[[Any], object] = lambda value: [label, _member_key(value)]  # noqa: E731
             kind = Kind(Number.ENUM, "enum", take, _made_elsewhere)
@@ -134,7 +137,8 @@ class Registry:
             plan = plan_for(cls, label)
             if plan is None:
                 return None
-            kind = _record(plan.take, _made_elsewhere, whole=plan.whole, plan=plan)
+            gaps = entry is not None and entry.gaps
+            kind = _record(plan.take, _made_elsewhere, whole=plan.whole, gaps=gaps, plan=plan)
         if entry is None and not (_is_data(find(label)) and is_named(cls)):
             raise Refused(
                 f"{label} cannot be found again by its name; "

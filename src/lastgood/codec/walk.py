@@ -32,6 +32,7 @@ Walks = Generator[Request, bytes, list[bytes]]
 
 # Above this depth the native call is still tried on each part the walk comes to.
 _FREE_DEPTH = 16
+_NONE = b"\xc0"
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 
 
@@ -45,6 +46,8 @@ class Walker:
         self._drops = drops
         self._max_depth = max_depth
         self._trail: dict[int, None] = {}
+        self._wholes = 0
+        """How many objects around us are kept whole or not at all."""
 
     def pack(self, value: object, path: Steps) -> bytes:
         """The bytes of a value, or the error that names the part which has none."""
@@ -90,19 +93,19 @@ class Walker:
             return self._native.pack(value)
         return None
 
-    def _list(self, value: Any, path: Steps) -> Walk:
-        return array((yield from self.each(value, path)))
+    def _list(self, value: Any, path: Steps, *, gaps: bool = False) -> Walk:
+        return array((yield from self.each(value, path, gaps=gaps)))
 
-    def _dict(self, value: Any, path: Steps) -> Walk:
-        number, packed = yield from self._mapping(Number.DICT, value, path)
+    def _dict(self, value: Any, path: Steps, *, gaps: bool = False) -> Walk:
+        number, packed = yield from self._mapping(Number.DICT, value, path, gaps=gaps)
         return packed if number == Number.DICT else ext(number, packed)
 
     def _mapping(
-        self, number: int, value: Any, path: Steps
+        self, number: int, value: Any, path: Steps, *, gaps: bool
     ) -> Generator[Request, bytes, tuple[int, bytes]]:
         """The kind to use and the body: a map if every key is plain text, else pairs."""
         items = list(value.items())  # another thread may change it
-        parts = yield from self.items(items, path)
+        parts = yield from self.items(items, path, gaps=gaps)
         if plain_keys(items):
             return number, map_header(len(parts)) + b"".join(parts)
         return paired(number), array_header(2 * len(parts)) + b"".join(parts)
@@ -116,9 +119,30 @@ class Walker:
             return ext(kind.number, body)
         self._native.level += 1
         try:
+            if kind.number == Number.CUSTOM:
+                return ext(kind.number, (yield from self._custom(kind, value, body, path)))
             return (yield from self._ext(kind, body, path))
         finally:
             self._native.level -= 1
+
+    def _custom(self, kind: Kind, value: object, body: Any, path: Steps) -> Walk:
+        """What an encode function gave: its decode function counts on all of it."""
+        label, encoded = body
+        if kind.gaps and type(encoded) in _WALKERS:
+            name = self._quick(label) or (yield label, path)
+            walk = _WALKERS[type(encoded)]
+            return array([name, (yield from walk(self, encoded, path, gaps=True))])
+        self._wholes += 1
+        try:
+            return (yield from self._entire(body, path))
+        except SerializationError as error:
+            if not self._drops or self._wholes > 1:
+                raise
+            because = f"{refusal.noun(value)} cannot be stored without a part of it"
+            inside = error.message.removesuffix(".")
+            raise refusal.refused(value, path, self._root, f"{because} ({inside})") from error
+        finally:
+            self._wholes -= 1
 
     def _ext(self, kind: Kind, body: Any, path: Steps) -> Walk:
         head = b""
@@ -129,7 +153,7 @@ class Walker:
         if kind.whole or kind.family is Family.RAW:
             packed = yield from self._entire(body, path)
         elif kind.family is Family.MAP:
-            number, packed = yield from self._mapping(number, body, path)
+            number, packed = yield from self._mapping(number, body, path, gaps=kind.gaps)
         else:
             parts = yield from self.each(body, path)
             packed = array(sorted(parts) if number in SETS else parts)
@@ -163,7 +187,9 @@ class Walker:
             parts.append(quick or (yield section, path))
         return array(parts)
 
-    def each(self, values: Iterable[object], path: Steps, first: int = 0) -> Walks:
+    def each(
+        self, values: Iterable[object], path: Steps, first: int = 0, *, gaps: bool = False
+    ) -> Walks:
         """The bytes of each element that can be kept; the first one has that number."""
         found = []
         for index, value in enumerate(values, first):
@@ -171,9 +197,11 @@ class Walker:
                 found.append(self._quick(value) or (yield value, (*path, index)))
             except SerializationError as error:
                 self.lose(error, value)
+                if gaps:
+                    found.append(_NONE)
         return found
 
-    def items(self, items: Iterable[Item], path: Steps) -> Walks:
+    def items(self, items: Iterable[Item], path: Steps, *, gaps: bool = False) -> Walks:
         """The bytes of each key and value that can be kept, put together."""
         found = []
         for key, value in items:
@@ -181,6 +209,8 @@ class Walker:
                 found.append((yield from self._item(key, value, (*path, key))))
             except SerializationError as error:
                 self.lose(error, value)
+                if gaps and (name := self._quick(key)):
+                    found.append(name + _NONE)
         return found
 
     def _item(self, key: object, value: object, path: Steps) -> Walk:
@@ -189,7 +219,7 @@ class Walker:
 
     def lose(self, error: SerializationError, value: object) -> None:
         """Report a part that is left out, if policy allows that; else go on raising."""
-        if not self._drops:
+        if not self._drops or self._wholes:
             raise error
         self.losses.append(Loss(error.path, refusal.type_name(value), error.message))
 
@@ -212,7 +242,7 @@ class Walker:
             raise refusal.refused(value, path, self._root, because) from error
 
 
-_WALKERS: dict[type, Callable[[Walker, Any, Steps], Walk]] = {
+_WALKERS: dict[type, Callable[..., Walk]] = {
     list: Walker._list,
     dict: Walker._dict,
 }

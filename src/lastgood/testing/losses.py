@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lastgood import SerializationError
+from lastgood import SerializationError, register
 from lastgood.testing.cases import case
 from lastgood.testing.operations import save
 from lastgood.testing.store import Store
@@ -20,6 +20,21 @@ UNSTORABLE: dict[str, Any] = {
     "generator": (letter for letter in ""),
     "object": object(),
 }
+
+
+class Span:
+    """No data class: it is stored by a function, as a list of two."""
+
+    def __init__(self, first: object, last: object) -> None:
+        self.first, self.last = first, last
+
+
+register(
+    Span,
+    "lastgood-testing-span",
+    encode=lambda span: [span.first, span.last],
+    decode=lambda stored: Span(*stored),
+)
 
 
 @case("S05", each=UNSTORABLE)
@@ -74,6 +89,19 @@ async def a_loss_beside_a_huge_element(store: Store) -> None:
     assert found.state == {"l": ["x" * 100_000, "y"]}
     assert [loss.path for loss in found.losses] == ["state.l[0]"]
     assert found.verify_integrity()
+
+
+@case("S05", each={"small": 1, "large": "x" * 10_000, "huge": "x" * 100_000})
+async def a_loss_in_what_an_encode_function_gave(store: Store, value: Any) -> None:
+    """The object is dropped whole: its decode function could do nothing with the rest of it."""
+    client = store.client(on_unserializable="drop")
+    state = {"a": [Span(value, len), Span(value, 2)], "b": Span([value, len], 2), "c": value}
+    for _ in range(2):
+        found = await client.restore(await save(client, "s", state))
+        assert [(span.first, span.last) for span in found.state["a"]] == [(value, 2)]
+        assert found.state.keys() == {"a", "c"}
+        assert [loss.path for loss in found.losses] == ["state.a[0]", "state.b"]
+        assert found.verify_integrity()
 
 
 @case("S05")

@@ -2,6 +2,9 @@
 
 A tag outlives a class that is moved or renamed. Data classes are stored field by field like any
 other; the few that are not have their two functions here. Nothing that is stored is ever imported.
+
+Where what cannot be kept is dropped, a task or a question goes on with None in its place: without
+it, nobody could make the object again, and the graph would have lost its way.
 """
 
 from __future__ import annotations
@@ -79,13 +82,17 @@ _CUSTOM: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]
     ),
 }
 
+_GAPS = frozenset(
+    {"lc.AddableDict", "lg.Interrupt", "lg.Item", "lg.Overwrite", "lg.SearchItem", "lg.Send"}
+)
+
 
 def _register() -> None:
     """Once, for the whole process: any client then reads what a graph has stored."""
     for tag, cls in _DATA.items():
-        DEFAULT.register(cls, tag)
+        DEFAULT.register(cls, tag, gaps=tag in _GAPS)
     for tag, (cls, encode, decode) in _CUSTOM.items():
-        DEFAULT.register(cls, tag, encode=encode, decode=decode)
+        DEFAULT.register(cls, tag, encode=encode, decode=decode, gaps=tag in _GAPS)
     for cls in _SPELLED:  # the codec has words of its own for them
         DEFAULT.read_only(f"net.{cls.__name__}", cls, cls)
 
