@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import Any
@@ -123,7 +124,7 @@ class MemoryTables(Views):
     ) -> list[CheckpointRow]:
         kept: list[CheckpointRow] = []
         shelf = self.shelves.checkpoints.get(thread, {})
-        for seq in reversed(shelf):
+        for seq in reversed(_asked_for(sorted(shelf), listing)):
             if _may_be_wanted(shelf[seq], lane, listing, now):
                 kept.append(unsealed(CheckpointRow, shelf[seq]))
                 if len(kept) == listing.limit:
@@ -177,6 +178,13 @@ class MemoryTables(Views):
         expiring = [row for row in rows if row.expires_at is not None]
         over = [row for row in expiring if row.expired(self.now_in(thread))]
         return Lifetimes(len(rows), len(expiring), len(over))
+
+
+def _asked_for(seqs: list[int], listing: Listing) -> list[int]:
+    """The seqs, of some in order, that a listing does not rule out: earlier pages have the rest."""
+    low = 0 if listing.above is None else bisect_right(seqs, listing.above)
+    high = len(seqs) if listing.before is None else bisect_left(seqs, listing.before)
+    return seqs[low:high]
 
 
 def _may_be_wanted(columns: Columns, lane: int | None, listing: Listing, now: int) -> bool:

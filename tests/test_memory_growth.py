@@ -1,4 +1,4 @@
-"""Items in memory: a listing costs what it lists, and is right whatever happened before."""
+"""Lists in memory: one costs what it lists, and is right whatever happened before."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from lastgood import BlockingClient
-from lastgood.backend import ItemListing
+from lastgood.backend import ItemListing, Listing
 from lastgood.backends.memory import MemoryBackend
+from lastgood.backends.tables import COUNTED
 from lastgood.driver import run_blocking
 from lastgood.item_rules import ChangeItems, ItemDraft
 
@@ -91,6 +92,32 @@ def test_one_more_item_costs_the_same_however_many_there_are() -> None:
     items.change(*map(number, range(200, 4_000, 2)))
     assert instructions(lambda: items.change(number(103))) <= few * 1.1
     assert instructions(lambda: items.change(drops=(number(101),))) <= few * 1.1
+
+
+PAGES = {
+    "far below the newest": {"before": COUNTED // 2},
+    "of what came since": {"before": COUNTED // 2, "above": COUNTED // 2 - 10},
+}
+
+
+@pytest.mark.parametrize("bounds", PAGES.values(), ids=PAGES.keys())
+def test_a_page_of_a_history_costs_the_same_however_long_that_is(bounds: dict[str, int]) -> None:
+    items = Items()
+
+    def grow() -> None:
+        for count in range(COUNTED + 10):
+            items.client.save("a", session_id="s", execution_state={"n": count})
+
+    def page() -> list[int]:
+        listing = Listing("s", limit=5, **bounds)
+        return [found.row.seq for found in run_blocking(items.backend.history("default", listing))]
+
+    grow()
+    newest = COUNTED // 2 - 1
+    assert page() == [newest - number for number in range(5)]
+    few = instructions(page)
+    grow()
+    assert instructions(page) <= few * 1.1
 
 
 def test_listings_are_right_after_any_changes() -> None:
