@@ -105,6 +105,32 @@ def test_an_append_that_is_interrupted_twice_is_there_once(tmp_path: Path) -> No
         assert run.state == client.restore("s@").state == {"m": ["pay"]}
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_append_that_is_cancelled_before_a_save_that_waits_is_there_once(waits: bool) -> None:
+    """The save was called before the cancel, so the repetition is the very next call."""
+
+    async def body() -> Any:
+        client = Client.memory()
+        async with client.run("s", initial={"m": []}) as run:
+            first = asyncio.create_task(run.save()) if waits else None
+            append = asyncio.create_task(run.append("m", "pay"))
+            save = asyncio.create_task(run.save())
+            if first is not None:
+                await first
+            for _ in range(20):
+                if run._pending is None:
+                    await asyncio.sleep(0)
+            append.cancel()
+            await asyncio.wait([append])
+            await save
+            await run.append("m", "pay")
+            latest = await client.latest(agent_id="agent", session_id="s")
+            assert latest is not None
+            return run.state, latest.state
+
+    assert asyncio.run(body()) == ({"m": ["pay"]}, {"m": ["pay"]})
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "files"])
 def test_no_ctrl_c_is_heard_behind_the_end_of_an_append(kind: str, tmp_path: Path) -> None:
     """There nothing would notice it, and the same call again would append twice."""

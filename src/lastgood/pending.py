@@ -9,9 +9,33 @@ from __future__ import annotations
 from collections.abc import MutableSequence
 from dataclasses import dataclass, field
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
+from lastgood.errors import TransientStorageError
+from lastgood.rows import CheckpointRow
 from lastgood.splitting import Addition
+
+TRIES = 20
+"""How often a save is made anew that others overtake."""
+
+
+class Seen(NamedTuple):
+    """What a capture of the working copy has seen: the head, how often others were about to change
+    the copy, and how many appends were interrupted.
+    """
+
+    base: str | None
+    grown: int
+    broken_off: int
+
+
+def never_alone(where: str) -> TransientStorageError:
+    """The error for who was overtaken every time."""
+    return TransientStorageError(
+        f"{where}: others save in this run so often that before_save never came to its end between "
+        "two of them.",
+        hint="Save in one place, or make before_save quicker.",
+    )
 
 
 @dataclass(slots=True)
@@ -34,6 +58,11 @@ class Pending:
             self._begun = True
             self.target.extend(self.items)
         self._shown = True
+
+    def in_row(self, row: CheckpointRow | None) -> Pending:
+        """The same, which a later checkpoint has, too."""
+        self.id = row.id if row else self.id
+        return self
 
     def _are_there(self) -> bool:
         """Whether an interrupt came between the items and the note of them."""

@@ -186,13 +186,16 @@ class Leave(Repeatable):
         run, where = found.run, f"{self.place.session_id}/{self.place.agent_id}"
         if run is None or run.id != self.run:
             raise StaleWriterError(
-                f"{where}: another run has begun since; the result of this one was not recorded.",
+                f"{where}: another run has begun since; no result can be recorded for this one.",
                 expected=self.base and self.base.label,
                 head=found.tip and found.tip.label,
                 hint="Open the run again.",
             )
         seq = self.base.seq if self.base else 0
-        if run.attempt != self.attempt and found.head is not None and found.head.seq > seq:
+        others = run.attempt != self.attempt or (
+            run.status == "done" and run.inside != -self.attempt
+        )
+        if others and found.head is not None and found.head.seq > seq:
             raise moved_on(where, found, self.base, f"@{seq}" if self.base else "an empty lane")
         return run
 

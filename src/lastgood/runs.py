@@ -8,6 +8,7 @@ when somebody else moved the head. Leaving the block saves nothing and swallows 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -19,10 +20,10 @@ from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.driver import Driver, is_blocking
 from lastgood.errors import CheckpointNotFoundError, LastgoodError, RunStateError, StorageError
-from lastgood.ids import check_name, show_id
+from lastgood.ids import show_id
 from lastgood.manifest import Stored
 from lastgood.model import KEEP, Sentinel
-from lastgood.pending import Pending
+from lastgood.pending import TRIES, Pending, Seen, never_alone
 from lastgood.rows import CheckpointRow
 from lastgood.rules import REMOVED, Save, moved_on
 from lastgood.run_rules import Beat, Enter, Leave, Outcome, Place, Settle, outcome_of
@@ -59,7 +60,7 @@ class Run(AsyncOnly, Generic[S]):
         self._run = b""
         self._unsettled: tuple[bytes, ...] = ()
         self._pending: Pending | None = None
-        self._grown = 0
+        self._grown = self._broken_off = 0
         self._in_turn = driver.serial()
         self._phase = "new"
         self._given_up = False
@@ -205,10 +206,14 @@ class Run(AsyncOnly, Generic[S]):
         self._check_open()
         if not isinstance(state, Sentinel):
             arguments.check_state(state, self.state)
-        seen = self._seen()
-        captured = self._captured(state)
         about = self._about(step_name, context, metadata)
-        return await self._in_turn(lambda: self._save(state, captured, about, seen))
+        for _ in range(TRIES):
+            seen = self._seen()
+            again = partial(self._save, state, self._captured(state), about, seen)
+            label = await self._in_turn(again)
+            if label is not None:
+                return label
+        raise never_alone(f"{self.session_id}/{self.agent_id}")
 
     def _captured(self, state: S | Sentinel) -> Captured:
         if isinstance(state, Sentinel) and self._pending is not None:
@@ -217,24 +222,31 @@ class Run(AsyncOnly, Generic[S]):
         base = self._row.id if self._row else b""
         return self._core.capture(saved, self.session_id, self.agent_id, base)
 
-    def _seen(self) -> object:
-        """What changes when a capture of the working copy is too old to follow what was stored.
-
-        Tasks come in the order of their calls, so only appends come in between; threads do not.
-        """
-        return self.base if is_blocking() else self._grown
+    def _seen(self) -> Seen:
+        """Tasks come in the order of their calls, so to them only what was given comes between."""
+        return Seen(self.base if is_blocking() else None, self._grown, self._broken_off)
 
     async def _save(
-        self, state: S | Sentinel, captured: Captured, about: About, seen: object
-    ) -> str:
-        """In turn: of several states given at once, the last to be stored is the working copy."""
-        if not isinstance(state, Sentinel):
-            self.state = state
+        self, state: S | Sentinel, captured: Captured, about: About, seen: Seen
+    ) -> str | None:
+        """In turn: of several states given at once, the last to be stored is the working copy.
+
+        None for who was overtaken and has a hook: that may wait for what others hold who wait for
+        their turn, so it is called out of turn.
+        """
+        working = isinstance(state, Sentinel)
+        if not working:
+            self.state = state  # type: ignore[assignment]
+            self._grown += 1
         await self._settle()
-        if isinstance(state, Sentinel) and self._seen() != seen:
+        if working and self._seen()[:2] != seen[:2]:
+            if self._core.options.before_save is not None:
+                return None
             captured = self._captured(state)
         label = await self._commit(self._save_intent(captured, about))
-        self._pending = None
+        # Who was called before an interrupt leaves it to be recognised by its repetition.
+        awaited = working and seen.broken_off != self._broken_off
+        self._pending = self._pending.in_row(self._row) if awaited and self._pending else None
         return label
 
     async def append(self, path: str, *items: Any, step_name: str | None = None) -> str:
@@ -245,7 +257,7 @@ class Run(AsyncOnly, Generic[S]):
         The same call as the very next one, after one that was interrupted, appends once.
         """
         self._check_open()
-        about = self._about(step_name, None, None)
+        about = self._about(step_name)
         encoder = self._core.codec.encoder()
         steps = paths.parse(path)
         added = addition(encoder, steps, items, lambda: len(list_at(self.state, steps)))
@@ -253,6 +265,7 @@ class Run(AsyncOnly, Generic[S]):
         try:
             return await self._in_turn(lambda: self._append(added, items, about, encoder, done))
         except BaseException:
+            self._broken_off += 1
             self._remember(done)
             raise
 
@@ -341,16 +354,9 @@ class Run(AsyncOnly, Generic[S]):
         await self._settle()
         await self._driver.run(self._leave(Outcome("done", closed=True, result=result)))
 
-    def _about(
-        self,
-        step_name: str | None,
-        context: Mapping[str, Any] | None,
-        metadata: Mapping[str, Any] | None,
-    ) -> About:
-        name = None if step_name is None else check_name(step_name, "step_name")
-        return About(
-            self.agent_id, step_name=name, ttl=self._place.ttl, context=context, metadata=metadata
-        )
+    def _about(self, step_name: str | None, context: Any = None, metadata: Any = None) -> About:
+        about = About(self.agent_id, ttl=self._place.ttl, context=context, metadata=metadata)
+        return about._replace(step_name=arguments.name(step_name, "step_name"))
 
     def _save_intent(self, captured: Captured, about: About) -> Save:
         return Save(

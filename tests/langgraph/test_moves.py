@@ -276,6 +276,57 @@ class TestDeletedRuns:
         assert log_of(app)[: len(before)] == before
         assert client_of(saver).verify(data=True).clean
 
+    @pytest.mark.parametrize("how", ["fork", "undo"])
+    def test_a_line_that_nobody_follows_is_not_gone_on_with(
+        self, saver: LastgoodSaver, how: str
+    ) -> None:
+        """A fork without a switch, and a rewind that was undone, are newer and not the latest."""
+        app, client = graph(saver), client_of(saver)
+        for text in ("one", "two"):
+            talk(app, text, run=text)
+        before = log_of(app)
+        if how == "undo":
+            client.rewind("t", 2)
+            client.undo("t")
+        talk(app, "three", run="three")
+        if how == "fork":
+            client.fork("t/graph@2", branch="try")
+        saver.delete_for_runs(["three"])
+        assert log_of(app) == before
+        assert client.verify(data=True).clean
+
+    def test_every_branch_keeps_its_own(self, saver: LastgoodSaver) -> None:
+        app = graph(saver)
+        talk(app, "one", run="one")
+        first = app.get_state(config()).config
+        before = talk(app, "two", run="two")
+        tip = app.get_state(config()).config
+        talk(app, "fork", run="three", where=first)
+        talk(app, "more", run="four", where=tip)
+        saver.delete_for_runs(["four"])
+        assert log_of(app) == before
+        assert client_of(saver).verify(data=True).clean
+
+    def test_what_others_have_asked_stays(self, saver: LastgoodSaver) -> None:
+        """A run that looks at it again writes it again."""
+        app = asking(saver)
+        app.invoke({"log": ["q"]}, for_run("one"))
+        before = app.get_state(config())
+        app.invoke(None, for_run("two"))
+        saver.delete_for_runs(["two"])
+        assert app.get_state(config()).interrupts == before.interrupts
+
+    def test_a_run_of_any_name(self, saver: LastgoodSaver) -> None:
+        app = asking(saver)
+        app.invoke({"log": ["q"]}, for_run("one"))
+        for run in ("\udc80x", "a\x00b", "on", "one two"):
+            app.invoke(Command(resume="yes"), for_run(run))
+            saver.delete_for_runs([run.replace("\x00", "")])
+            assert app.get_state(config()).next == ("ask",)
+            found = saver.get_tuple(config())
+            assert found is not None
+            assert "yes" not in str(found.pending_writes)
+
     def test_an_answer_goes_with_its_run(self, saver: LastgoodSaver) -> None:
         app = asking(saver)
         app.invoke({"log": ["q"]}, for_run("one"))
@@ -370,6 +421,16 @@ class TestOtherLanes:
         other = client.save("other", session_id="t", execution_state={"x": 1})
         self.check(saver, app, client.handoff(other, "graph"))
         self.check_it_goes_on(app)
+
+    def test_it_goes_on_where_it_was(self, saver: LastgoodSaver) -> None:
+        """And not on a fork that is newer."""
+        app, client = graph(saver), client_of(saver)
+        for text in ("one", "two"):
+            talk(app, text)
+        before = log_of(app)
+        client.fork("t/graph@2", branch="try")
+        client.save("graph", session_id="t", execution_state={"note": 1})
+        assert log_of(app) == before
 
     def check_it_goes_on(self, app: Any) -> None:
         before = log_of(app)

@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from lastgood import BackendConnectionError, BlockingClient, Client, StorageError
+from lastgood.backends.postgres import setup
 
 pytestmark = pytest.mark.server("postgres")
 
@@ -177,6 +178,30 @@ def test_what_a_rolled_back_transaction_had_set_up_is_made_again(
         assert client.latest(agent_id="a", session_id="s").state == {"n": 3}
         connection.commit()
         connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+def test_what_a_transaction_had_set_up_and_kept_is_looked_at_once(
+    postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by an application that never calls us outside of a transaction."""
+    setups: list[None] = []
+    whole = setup.migrate
+
+    async def counted(*given: Any) -> Any:
+        setups.append(None)
+        return await whole(*given)
+
+    monkeypatch.setattr(setup, "migrate", counted)
+    with psycopg.connect(postgres_url) as connection:
+        client = BlockingClient.postgres(connection, schema=schema)
+        for number in range(3):
+            with connection.transaction():
+                client.save("a", session_id="s", execution_state={"n": number})
+        setups.clear()
+        with connection.transaction():
+            client.save("a", session_id="s", execution_state={"n": 3})
+        assert setups == []
+        assert len(client.log("s")) == 4
 
 
 def test_a_refused_save_leaves_the_applications_transaction_usable(

@@ -1,12 +1,14 @@
 """How many connections a client has to a Cluster, however many use it at once; who gets one."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from lastgood import BlockingClient, Client
+from lastgood.backends.redis.clients import Clients
 from lastgood.testing.servers import ValkeyCluster, ValkeyServer
 
 pytestmark = pytest.mark.server
@@ -78,3 +80,30 @@ def test_who_waits_for_a_connection_gets_one(fewer: str) -> None:
     with ValkeyServer() as server:
         asyncio.run(body(server.url + fewer))
     assert max(saved.values()) < 50
+
+
+def test_event_loops_of_many_threads_come_and_go() -> None:
+    """Who makes a client looks for loops that were closed, while others make theirs."""
+    clients, failed = Clients("redis://localhost:1/0", 4), list[BaseException]()
+
+    async def made() -> None:
+        await clients.native()
+
+    def work() -> None:
+        for _ in range(60):
+            try:
+                asyncio.run(made())
+            except RuntimeError as error:
+                failed.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert failed == []

@@ -7,6 +7,7 @@ every step reads a namespace directly, so neither `__getattr__` nor a descriptor
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,6 +15,8 @@ from types import ModuleType
 from typing import Any, TypeGuard, cast
 
 _namespace_of_class = cast(Any, type.__dict__["__dict__"]).__get__
+_OUTPUT = re.compile(r"_+\d*")
+"""What a notebook calls the values that it has shown."""
 _mro_of_class = cast(Any, type.__dict__["__mro__"]).__get__
 
 
@@ -46,10 +49,25 @@ def is_named(cls: type) -> bool:
     found = find(label_of(cls))
     if found is None or found is cls:
         return found is not None
-    beside = [*namespace(sys.modules.get(cls.__module__)).values()]
-    if "[" in cls.__qualname__:
-        beside += type.__subclasses__(ancestry(found)[1])
-    return not any(each is cls for each in beside)
+    names = namespace(sys.modules.get(cls.__module__)).items()
+    if any(each is cls and not _OUTPUT.fullmatch(name) for name, each in list(names)):
+        return False
+    return "[" not in cls.__qualname__ or _of_the_same(cls, found)
+
+
+def _of_the_same(cls: type, found: type) -> bool:
+    """Whether two of pydantic's `Box[Item]` differ by nothing but an `Item` that was defined again,
+    or a `Box`.
+    """
+    told = [namespace(each).get("__pydantic_generic_metadata__") for each in (cls, found)]
+    one, other = (each["args"] if isinstance(each, dict) else () for each in told)
+    return len(one) == len(other) and all(map(_alike, one, other))
+
+
+def _alike(one: object, other: object) -> bool:
+    if not (_is_class(one) and _is_class(other)):
+        return one is other or one == other
+    return one is other or (label_of(one) == label_of(other) and is_named(one) and is_named(other))
 
 
 @lru_cache(maxsize=4096)
@@ -66,7 +84,7 @@ def _parametrised(scope: Mapping[str, object], origin: object, name: str) -> obj
     if name in scope or not _is_class(origin):
         return scope.get(name)
     subclasses: list[type] = type.__subclasses__(origin)
-    return next((cls for cls in subclasses if cls.__name__ == name), None)
+    return next((cls for cls in reversed(subclasses) if cls.__name__ == name), None)
 
 
 def namespace(holder: object) -> Mapping[str, object]:

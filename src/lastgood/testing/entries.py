@@ -289,6 +289,14 @@ async def a_result_is_recorded_or_refused(store: Store) -> None:
     await second.save({"n": 1})
     await second.finish("of the second")
     assert (await one.threads())[0].result == "of the second"
+    late = two.run("s")
+    await first.__aexit__(None, None, None)
+    async with one.run("s") as before, late:
+        await before.save({"n": 1, "paid": True})
+        await before.finish("of who has the head")
+        with pytest.raises(StaleWriterError, match="moved on"):
+            await late.finish("of who has not")
+    assert (await one.threads())[0].result == "of who has the head"
     third, fourth = one.run("s"), two.run("s")
     await third.__aenter__()
     async with fourth:
@@ -297,7 +305,7 @@ async def a_result_is_recorded_or_refused(store: Store) -> None:
         await third.save({"n": 2})
         with pytest.raises(StaleWriterError, match=r"s/agent: another run has begun since"):
             await third.finish("lost")
-    for run in (first, second, third):
+    for run in (second, third):
         await run.__aexit__(None, None, None)
     assert (await one.threads())[0].result is None
 

@@ -211,10 +211,15 @@ async def a_save_behind_appends(store: Store) -> None:
 
 @case()
 async def a_save_that_others_overtake(store: Store) -> None:
-    """Threads that share a state: who looked at it first and comes last does not bring it back."""
-    looked, overtaken = threading.Event(), threading.Event()
+    """Threads that share a state: who looked at it first and comes last does not bring it back.
+
+    A hook that waits for what the other one holds keeps nobody from its turn.
+    """
+    looked, overtaken, lock = threading.Event(), threading.Event(), threading.RLock()
 
     def slow(state: dict[str, Any]) -> dict[str, Any]:
+        assert lock.acquire(timeout=20)
+        lock.release()
         seen = {"done": list(state["done"])}
         if seen["done"] == ["one"] and store.colour == "blocking" and not looked.is_set():
             looked.set()
@@ -230,13 +235,27 @@ async def a_save_that_others_overtake(store: Store) -> None:
     async def second() -> None:
         if store.colour == "blocking":
             assert looked.wait(20)
-        run.state["done"].append("two")
-        await run.save()
-        overtaken.set()
+        with lock:
+            run.state["done"].append("two")
+            await run.save()
+            overtaken.set()
+            await asyncio.sleep(0.05)  # the first has its turn meanwhile
+            await run.save()
 
     async with client.run("s", initial={"done": []}) as run:
         assert await store.together([first, second]) == [None, None]
         assert await stored(client) == {"done": ["one", "two"]}
+
+
+@case()
+async def a_save_behind_a_state_that_was_given(store: Store) -> None:
+    """A state that is given becomes the working copy: a save behind it stores that, or it itself
+    came first.
+    """
+    client = store.client()
+    async with client.run("s", initial={"n": 0}) as run:
+        await store.together([partial(run.save), partial(run.save, {"n": 1}), partial(run.save)])
+        assert run.state == await stored(client) == {"n": 1}
 
 
 @case("S27")

@@ -90,15 +90,18 @@ class Reading:
         return await self._own(spot, await self._core.tip(spot.thread, spot.lane))
 
     async def _own(self, spot: Spot, tip: Located | None) -> Row | None:
-        """The tip of a lane; if somebody else saved it, the newest there that a graph put."""
+        """The tip of a lane; if somebody else saved it, the newest that a graph put, on its branch
+        or else on another one.
+        """
         if tip is None or is_ours(tip):
             return None if tip is None else self.row(tip)
-        listing = Listing(spot.thread, agent=spot.lane)
-        while page := await self._core.backend.history(self._core.tenant, listing):
-            for one in page:
-                if one.agent == spot.lane and is_ours(one) and not one.expired:
-                    return self.row(one)
-            listing = listing._replace(before=page[-1].row.seq)
+        for branch in (tip.row.branch, None):
+            listing = Listing(spot.thread, agent=spot.lane, branch=branch)
+            while page := await self._core.backend.history(self._core.tenant, listing):
+                for one in page:
+                    if one.agent == spot.lane and is_ours(one) and not one.expired:
+                        return self.row(one)
+                listing = listing._replace(before=page[-1].row.seq)
         return None
 
     async def latest(self, spot: Spot) -> Raw | None:

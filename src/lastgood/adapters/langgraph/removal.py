@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
+
 from lastgood.adapters.graph_names import RUNS, WRITES, revised_place, run_place
 from lastgood.adapters.langgraph.memory import Memory
 from lastgood.adapters.langgraph.reading import Reading, Row
-from lastgood.adapters.langgraph.shapes import is_ours, may_be_of
+from lastgood.adapters.langgraph.shapes import is_ours, may_be_of, text_of
 from lastgood.adapters.langgraph.stubs import Stubs
 from lastgood.alias_rules import Alias
 from lastgood.backend import ItemListing, Listing, Outline
@@ -27,6 +29,8 @@ from lastgood.shelving import every_item, list_items
 from lastgood.thread_sweep import Rules, ThreadSweep
 
 THREADS = 200
+ASKED = (INTERRUPT, ERROR)
+"""What a task asks, or why it failed: a later run writes it once more, in the same place."""
 
 
 class Plan(NamedTuple):
@@ -158,11 +162,12 @@ class Removal:
         newest = {row.spot: _place(row)[1] for row in reversed(left)}
         names = chain.from_iterable(self._stubs.channels(left, set(newest)).values())
         of_deltas = [may_be_of(self._core.codec, name) for name in set(names)]
-        for run in runs:
-            async for row in every_item(self._core, ItemListing(thread, WRITES, contains=run)):
-                needed = any(test(row) for test in of_deltas)
+        stays = [may_be_of(self._core.codec, name) for name in ASKED]
+        for text in map(text_of, runs):
+            async for row in every_item(self._core, ItemListing(thread, WRITES, contains=text)):
                 last = row.key.startswith(tuple(newest.values()))
-                if row.text == run and (last or not needed):
+                kept = stays if last else (*stays, *of_deltas)
+                if row.text == text and not any(test(row) for test in kept):
                     yield row.place
 
 
@@ -196,16 +201,22 @@ def _all_but_newest(plan: Plan) -> set[bytes]:
 def _branches(plan: Plan) -> tuple[BranchRow, ...]:
     """The branches whose heads go, at their nearest ancestors that are left.
 
-    The one that a lane follows, at the newest that is left there: to a graph, that is the latest.
+    The one that a lane follows goes on to the end of the branch that it falls to: what was there
+    before a fork that goes is the latest again.
     """
     rows = [row.located.row for row in plan.rows]
     links = {row.id: Link(row.lane, row.before) for row in rows}
     moved = fallen([branch for branch, _ in plan.outline.branches], links, plan.doomed)
-    newest = {row.lane: row.id for row in reversed(rows) if row.id not in plan.doomed}
+    left = {row.id: row for row in reversed(rows) if row.id not in plan.doomed}
+    newest = {row.lane: row.id for row in left.values()}
+    ends = {(row.lane, row.branch): row.id for row in left.values()}
     current = {(lane.number, lane.current) for lane in plan.outline.lanes}
+
+    def last(branch: BranchRow) -> bytes:
+        row = left.get(branch.head)
+        return newest.get(branch.lane, b"") if row is None else ends[row.lane, row.branch]
+
     return tuple(
-        each._replace(head=newest.get(each.lane, b""))
-        if (each.lane, each.name) in current
-        else each
+        each._replace(head=last(each)) if (each.lane, each.name) in current else each
         for each in moved
     )

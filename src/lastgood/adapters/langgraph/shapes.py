@@ -206,6 +206,11 @@ def run_of(config: RunnableConfig) -> str | None:
     return found.replace("\x00", "") if isinstance(found, str) else None
 
 
+def text_of(run: str) -> str:
+    """A run as the text of its writes."""
+    return run.encode("utf-8", "backslashreplace").decode()
+
+
 def write_drafts(
     codec: Codec, spot: Spot, id: str, writes: Iterable[NewWrite], run: str | None
 ) -> tuple[ItemDraft, ...]:
@@ -215,12 +220,13 @@ def write_drafts(
     to find.
     """
     encoder, drafts = codec.encoder(), list[ItemDraft]()
+    text = None if run is None else text_of(run)
     for task, path, number, channel, value in writes:
         parts = [channel, task, path, value]
         data = encoder.pack_at_once(parts) or _walked(codec, parts, f"writes.{channel}")
         if data is not None:
             key, special = spot.write(id, task, number), channel in WRITES_IDX_MAP
-            drafts.append(ItemDraft(WRITES, key, data, run, first_wins=not special))
+            drafts.append(ItemDraft(WRITES, key, data, text, first_wins=not special))
     return tuple(drafts)
 
 

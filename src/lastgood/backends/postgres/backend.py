@@ -79,7 +79,9 @@ class PostgresBackend(RemoteBackend):
         self.pulse = self._pools.pulse
         self._at = postgres_schema.placed(schema)
         self._questions = Questions(self._at)
-        self._ready = self._unsure = False
+        self._ready = False
+        self._made_in: int | None = None
+        """The transaction of the application, while it is open, in which the tables were made."""
         self._listener: Listener | None = None
         forking.watch(self)
 
@@ -109,10 +111,11 @@ class PostgresBackend(RemoteBackend):
             found = await setup.migrate(run, self.schema, self.url)
             self._pools.prepares = await run.is_direct()
             # What was made in a transaction of the application may be rolled back with it.
-            self._unsure = run.joins and (self._unsure or found.made)
+            inside = await run.transaction_id() if run.joins else None
+            self._made_in = inside if found.made or inside == self._made_in else None
         self._clock.seen(found.server.clock, found.server.asked_at)
         self.durability = found.server.durability
-        self._ready = not self._unsure
+        self._ready = self._made_in is None
         return found
 
     async def standing(self) -> Standing:

@@ -224,8 +224,9 @@ class OwnPools(Pools):
 
     def _leave_closed(self) -> None:
         """What stands in a loop keeps it in memory, also if it was closed without an end."""
-        for loop in [each for each in self._pools if each.is_closed()]:
-            self._pools.pop(loop, None)
+        for each in self._pools.keyrefs():  # made at once: other threads have loops, too
+            if (loop := each()) is not None and loop.is_closed():
+                self._pools.pop(loop, None)
 
     async def _until_the_end(
         self, pool: AsyncConnectionPool[BoundAsyncConnection]

@@ -129,15 +129,17 @@ async def migrate(run: Session, schema: str, where: str) -> Standing:
     """
     found = await standing(run, schema)
     if not found.current:
+        made = False
         try:
             async with run.transaction():
                 await _forward(run, schema)
+            made = True
         except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as error:
             if (found.format or 0) < postgres_schema.LEAST:
                 if isinstance(error, errors.ReadOnlySqlTransaction):
                     raise
                 raise _no_rights(error, found.server.role, schema) from error
-        found = (await standing(run, schema))._replace(made=True)
+        found = (await standing(run, schema))._replace(made=made)
     check(found, where)
     return found
 

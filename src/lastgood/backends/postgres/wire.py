@@ -169,6 +169,11 @@ class Session:
         """Whether it is part of a transaction of the application."""
         return in_transaction(self._connection)
 
+    async def transaction_id(self) -> int | None:
+        """Of the application's transaction; None as long as nothing was written in it."""
+        ((found,),) = await self.execute("SELECT txid_current_if_assigned()")
+        return None if found is None else int(found)
+
     async def is_direct(self) -> bool:
         """Whether the server itself is at the other end, and not a pooler."""
         ((pid,),) = await self.execute("SELECT pg_backend_pid()")

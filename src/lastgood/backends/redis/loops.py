@@ -62,8 +62,9 @@ class LoopClients(ABC):
 
     def _leave_closed(self) -> None:
         """What stands in a loop keeps it in memory, also if it was closed without an end."""
-        for loop in [each for each in self._clients if each.is_closed()]:
-            self._clients.pop(loop, None)
+        for each in self._clients.keyrefs():  # made at once: other threads have loops, too
+            if (loop := each()) is not None and loop.is_closed():
+                self._clients.pop(loop, None)
 
     async def _until_the_end(self, client: Any) -> AsyncGenerator[None, None]:
         """Closes a client when its loop ends: that closes the generators which stand in it."""
