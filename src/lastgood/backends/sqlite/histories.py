@@ -21,6 +21,7 @@ from lastgood.rows import BranchRow, CheckpointRow, LaneRow, ThreadRow
 
 LANE_AT = len(COLUMNS[ThreadRow])
 BRANCH_AT = LANE_AT + len(COLUMNS[LaneRow])
+_AGENT = COLUMNS[LaneRow].index("agent")
 _KEY, _ID = (STORED.index(name) for name in ("key", "id"))
 
 _THREAD = select(ThreadRow, "tenant = ? AND name = ?")
@@ -64,6 +65,8 @@ class Histories(ThreadLists):
         self._alone = (
             self._read_alone(found[0], tenant, listing.thread) if len(found) == 1 else None
         )
+        if self._alone is not None and self._alone.lane[_AGENT] == listing.agent:
+            listing = listing._replace(agent=None)  # all of the thread is this agent's
         return super().history(tenant, listing)
 
     def _read_alone(self, found: Sequence[Any], tenant: str, name: str) -> Alone:
