@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sqlite3
 import tempfile
@@ -23,10 +22,10 @@ from lastgood import (
     CheckpointNotFoundError,
     Client,
     IncompatibleCheckpointError,
-    LastgoodError,
     SerializationError,
     StaleWriterError,
 )
+from rights import as_an_ordinary_user
 
 Call = Callable[[BlockingClient, Any], object]
 
@@ -519,40 +518,6 @@ def test_not_a_database(tmp_path: Path, call: Callable[[BlockingClient], object]
     path.write_text("these are notes, not a database " * 100)
     with unchanged(path), pytest.raises(BackendConnectionError, match="not a SQLite database"):
         call(BlockingClient.sqlite(path))
-
-
-@contextmanager
-def as_an_ordinary_user() -> Iterator[None]:
-    """Rights mean nothing to root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-def test_a_read_only_file() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "x.db"
-        with BlockingClient.sqlite(path) as client:
-            saved = client.save("a", execution_state={"n": 1}, session_id="s")
-        path.chmod(0o444)
-        Path(name).chmod(0o555)
-        client = BlockingClient.sqlite(path)
-        with as_an_ordinary_user():
-            with pytest.raises(BackendConnectionError, match="write"):
-                client.save("a", execution_state={"n": 2}, session_id="s")
-            with pytest.raises(BackendConnectionError, match=r"even to read it: .* or use a copy"):
-                client.restore(saved)
-            with suppress(LastgoodError):
-                client.close()
-        Path(name).chmod(0o755)
-        path.chmod(0o644)
-        with BlockingClient.sqlite(path) as client:
-            assert [h.checkpoint_id for h in client.log("s")] == [saved]
 
 
 def test_a_directory_without_rights() -> None:

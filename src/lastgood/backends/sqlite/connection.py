@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from lastgood.backends.sqlite.lines import Lines
 from lastgood.backends.sqlite.log import of_the_disk
 from lastgood.backends.sqlite.schema import prepare
+from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, read_still
 from lastgood.backends.sqlite.waiting import PATIENCE
 from lastgood.errors import (
     BackendConnectionError,
@@ -35,6 +36,8 @@ from lastgood.errors import (
 
 WAL_LIMIT = 16 << 20
 MOMENT = 0.001
+TRIES = 3
+"""How often a file is read that others open and close again all the time."""
 RESCUE_MS = 1000
 """How long a log that has lost its file waits for who still reads."""
 
@@ -56,16 +59,16 @@ _MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
         BackendConnectionError,
         "{label} is read-only.",
         (
-            "SQLite writes beside the file even to read it: give this user write access to the "
-            "file, to those named -wal and -shm and to the directory, or use a copy elsewhere."
+            "Give this user write access to the file, to those named -wal and -shm and to the "
+            "directory. To look at what a crash left here, use a copy elsewhere."
         ),
     ),
     sqlite3.SQLITE_CANTOPEN: (
         BackendConnectionError,
         "{label} cannot be opened.",
         (
-            "Check that the directory exists and that this user may write in it, which SQLite "
-            "needs to read, too; else use a copy elsewhere."
+            "Check that the directory exists and that this user may write in it. To look at what "
+            "a crash left here, use a copy elsewhere."
         ),
     ),
     sqlite3.SQLITE_NOTADB: (
@@ -200,8 +203,12 @@ class Connections:
         try:
             era, reader = self._enter(me)
             if reader is None:
-                connection = self._open()
-                reader = Reader(connection, Lines(connection), self._identity())
+                try:
+                    reader = self._reader(self._open())
+                except sqlite3.Error as error:
+                    if not is_kept_out(error):
+                        raise
+                    return self._read_still(work, error)
             elif reader.file != self._identity():
                 raise ReplacedError
             return work(reader)
@@ -211,6 +218,31 @@ class Connections:
                     self._reading.remove(me)
                 if reader is not None:
                     self._put_back(reader, era)
+
+    def _reader(self, connection: Any) -> Reader:
+        return Reader(connection, Lines(connection), self._identity())
+
+    def _read_still(self, work: Callable[[Reader], T], error: sqlite3.Error) -> T:
+        """Read where this user may not write; raises the error if that cannot be done, either."""
+        for _ in range(TRIES):
+            try:
+                return read_still(self.path, self.label, lambda found: work(self._reader(found)))
+            except OSError:
+                break
+            except DisturbedError:  # somebody began to write, so there is a log to read with
+                try:
+                    return self._read_once(work)
+                except sqlite3.Error as again:
+                    if not is_kept_out(again):
+                        raise
+        raise error
+
+    def _read_once(self, work: Callable[[Reader], T]) -> T:
+        connection = self._open()
+        try:
+            return work(self._reader(connection))
+        finally:
+            self._close(connection)
 
     def _enter(self, me: int) -> tuple[int, Reader | None]:
         """Wait while a fork is under way. (A signal can leave a Condition locked.)"""

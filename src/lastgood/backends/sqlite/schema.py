@@ -174,6 +174,16 @@ def prepare(connection: Any, label: str, *, patience: float) -> None:
         _use_wal(connection, label, patience)
 
 
+def inspect(connection: Any, label: str) -> None:
+    """Make sure that a file which cannot be written is ours."""
+    if "lastgood_meta" not in _inspected(connection, label):
+        raise BackendConnectionError(
+            f"{label} has no tables of ours, and cannot be written.",
+            hint="Pass the path of a store, or of a file that this user may write.",
+        )
+    _check_format(connection, label)
+
+
 def _inspected(connection: Any, label: str) -> set[str]:
     """The tables of a file that is ours, new or an application's; looked at in one moment."""
     connection.execute("BEGIN")
