@@ -54,6 +54,17 @@ class TestValues:
         store.delete(("users", "1"), "name")
         assert store.get(("users", "1"), "name") is None
 
+    def test_are_those_of_the_moment_at_which_they_are_put(self, store: LastgoodStore) -> None:
+        async def changed_meanwhile() -> Any:
+            value = {"n": 0, "steps": ["first"]}
+            put = asyncio.create_task(store.aput(("a",), "k", value))
+            while not put.done():
+                await asyncio.sleep(0)
+                value["n"] += 1  # type: ignore[operator]
+            return await store.aget(("a",), "k")
+
+        assert asyncio.run(changed_meanwhile()).value == {"n": 0, "steps": ["first"]}
+
     def test_are_kept_as_they_are(self, store: LastgoodStore) -> None:
         value = {
             "nul": "a\x00b",

@@ -172,18 +172,20 @@ class LastgoodStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         listed = checked(ops)
+        packed, texts = self._packed(listed), self._texts(listed)
         found = run_blocking(self._read(listed))
-        embedded = self._embedded(listed)
+        embedded = self._embedded(_queries(listed), texts)
         results, read = self._answers(listed, found, embedded)
-        run_blocking(self._write(listed, read, embedded))
+        run_blocking(self._write(listed, read, packed, embedded))
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         listed = checked(ops)
+        packed, texts = self._packed(listed), self._texts(listed)
         found = await self._core.driver.run(self._read(listed))
-        embedded = await self._aembedded(listed)
+        embedded = await self._aembedded(_queries(listed), texts)
         results, read = self._answers(listed, found, embedded)
-        await self._core.driver.run(self._write(listed, read, embedded))
+        await self._core.driver.run(self._write(listed, read, packed, embedded))
         return results
 
     def sweep_ttl(self) -> int:
@@ -248,7 +250,17 @@ class LastgoodStore(BaseStore):
 
     # writing
 
-    async def _write(self, ops: Sequence[Op], read: list[Kept], embedded: Embedded) -> None:
+    def _packed(self, ops: Sequence[Op]) -> dict[int, bytes]:
+        """The values that are put, by the number of the operation: as they are when it begins."""
+        return {
+            number: self._core.codec.pack_parts((op.value, op.ttl), f"store[{str(op.key)!r}]")
+            for number, op in enumerate(ops)
+            if isinstance(op, PutOp) and op.value is not None
+        }
+
+    async def _write(
+        self, ops: Sequence[Op], read: list[Kept], packed: dict[int, bytes], embedded: Embedded
+    ) -> None:
         await self._keeping.refresh(read)
         last = {
             (tuple(op.namespace), str(op.key)): (number, op)
@@ -258,26 +270,18 @@ class LastgoodStore(BaseStore):
         changes: dict[Namespace, Change] = {}
         for (namespace, key), (number, op) in last.items():
             change = changes.setdefault(namespace, Change([], []))
-            self._add(change, key, op, embedded.values.get(number, []))
+            if number not in packed:
+                change.drops.extend((value_place(key), vector_place(key)))
+            else:
+                near = embedded.values.get(number, [])
+                _add(change, key, ItemDraft(*value_place(key), packed[number], ttl=_ttl(op)), near)
         if changes:
             await self._keeping.change(changes)
 
-    def _add(self, change: Change, key: str, op: PutOp, near: list[vectors.Vector]) -> None:
-        if op.value is None:
-            change.drops.extend((value_place(key), vector_place(key)))
-            return
-        data = self._core.codec.pack_parts((op.value, op.ttl), f"store[{key!r}]")
-        ttl = None if op.ttl is None else op.ttl * 60
-        change.puts.append(ItemDraft(*value_place(key), data, ttl=ttl))
-        if near:
-            change.puts.append(ItemDraft(*vector_place(key), vectors.pack(near), ttl=None))
-        else:
-            change.drops.append(vector_place(key))
-
     # embedding: models may take questions and documents in different ways
 
-    def _embedded(self, ops: Sequence[Op]) -> Embedded:
-        model, queries, texts = self._embeddings, _queries(ops), self._texts(ops)
+    def _embedded(self, queries: dict[int, str], texts: dict[int, list[str]]) -> Embedded:
+        model = self._embeddings
         if model is None:
             return Embedded({}, {})
         asked = [model.embed_query(query) for query in queries.values()]
@@ -285,8 +289,8 @@ class LastgoodStore(BaseStore):
         made = model.embed_documents(flat) if flat else []
         return Embedded(self._checked(queries, asked), self._sorted_out(texts, made))
 
-    async def _aembedded(self, ops: Sequence[Op]) -> Embedded:
-        model, queries, texts = self._embeddings, _queries(ops), self._texts(ops)
+    async def _aembedded(self, queries: dict[int, str], texts: dict[int, list[str]]) -> Embedded:
+        model = self._embeddings
         if model is None:
             return Embedded({}, {})
         asked = [await model.aembed_query(query) for query in queries.values()]
@@ -318,6 +322,19 @@ class LastgoodStore(BaseStore):
         vectors.check(made, count, self.index.get("dims") if self.index else None)
         rest = iter(made)
         return {number: list(islice(rest, len(each))) for number, each in texts.items()}
+
+
+def _add(change: Change, key: str, draft: ItemDraft, near: list[vectors.Vector]) -> None:
+    change.puts.append(draft)
+    if near:
+        change.puts.append(ItemDraft(*vector_place(key), vectors.pack(near), ttl=None))
+    else:
+        change.drops.append(vector_place(key))
+
+
+def _ttl(op: PutOp) -> float | None:
+    """In seconds."""
+    return None if op.ttl is None else op.ttl * 60
 
 
 def _queries(ops: Sequence[Op]) -> dict[int, str]:
