@@ -73,6 +73,19 @@ def test_a_turn_is_a_question_and_a_change_for_each_checkpoint(
     assert asyncio.run(talk()) == ({"ask": 1, "apply": 3}, 8)
 
 
+def test_the_first_that_fits_is_not_looked_for_one_by_one(
+    saver: LastgoodSaver, trips: dict[str, int]
+) -> None:
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    first = last = saver.put(config, empty_checkpoint(), {"source": "input", "step": -1}, {})
+    for step in range(20):
+        last = saver.put(last, empty_checkpoint(), {"source": "loop", "step": step}, {})
+    trips.update(ask=0)
+    found = [each.config for each in saver.list(config, filter={"source": "input"}, limit=1)]
+    assert found == [first]
+    assert trips["ask"] <= 4
+
+
 def test_all_that_another_process_put_is_seen(saver: LastgoodSaver, harness: Any) -> None:
     """Also writes behind the head that was seen last, and a head that was not."""
     with LastgoodSaver(Client.on(harness.backend())) as other:

@@ -91,7 +91,9 @@ async def _names(reading: Reading) -> list[str]:
 async def _beginning(reading: Reading, asked: Asked, thread: str) -> tuple[Listing, Wanted]:
     """Where the list of one thread begins; before an id that is not there, ids are compared."""
     lane = None if asked.namespace is None else Spot(thread, asked.namespace).lane
-    size = TOGETHER if asked.limit is None else max(1, min(TOGETHER, asked.limit))
+    size = TOGETHER  # who looks for metadata may have to pass many that do not have it
+    if asked.limit is not None and not asked.metadata:
+        size = max(1, min(TOGETHER, asked.limit))
     listing = Listing(thread, agent=lane, limit=size)
     if asked.before is None:
         return listing, Wanted(asked.metadata)
