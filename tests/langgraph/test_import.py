@@ -324,6 +324,32 @@ class TestThreadsThatCannotBeBrought:
         found = json.loads(capsys.readouterr().out)
         assert [each["thread"] for each in found["refused"]] == ["a" * 300, "one"]
 
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [
+            ("checkpoint", None),
+            ("checkpoint", ormsgpack.packb([1])),
+            ("checkpoint", ormsgpack.packb({"v": 4, "channel_values": {}})),
+            ("metadata", b"[]"),
+            ("metadata", b"{no"),
+        ],
+    )
+    def test_rows_of_another_shape(self, stock: Path, column: str, value: Any) -> None:
+        with closing(sqlite3.connect(stock)) as file, file:
+            newest = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = 'one'"
+            (id,) = file.execute(newest).fetchone()
+            file.execute(
+                f"UPDATE checkpoints SET {column} = ? WHERE checkpoint_id = ?", (value, id)
+            )
+        with (
+            BlockingClient.memory() as client,
+            closing(SqliteSource(stock, StockSerde())) as theirs,
+        ):
+            found = bring_over(client, theirs)
+            (refused,) = found.refused
+            assert (refused.thread, found.threads) == ("one", len(theirs.threads()) - 1)
+            assert f'one["{id}"]' in refused.error
+
     def test_many_are_counted(self, stock: Path, capsys: Any) -> None:
         with closing(sqlite3.connect(stock)) as file, file:
             file.execute("UPDATE checkpoints SET thread_id = printf('%300s', rowid)")

@@ -14,7 +14,8 @@ from langgraph.checkpoint.base import writes_sort_key
 from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.langgraph.shapes import NewWrite
 from lastgood.adapters.langgraph.stock import StockSerde
-from lastgood.errors import BackendConnectionError, CheckpointNotFoundError
+from lastgood.errors import BackendConnectionError, CheckpointNotFoundError, SerializationError
+from lastgood.paths import render
 
 Written = tuple[str, str, str, int]
 """Namespace and id of a checkpoint, task and number of a write."""
@@ -68,6 +69,7 @@ class Source(ABC):
 _ONE = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 _ONE_IN_POSTGRES = _ONE.replace("?", "%s")
 _SENT = "__pregel_tasks"
+_PARTS = _VALUES, _VERSIONS = "channel_values", "channel_versions"
 _SENDS_ARE_A_CHANNEL = 4
 """The version of checkpoints since which what was sent is in them."""
 
@@ -115,14 +117,9 @@ class SqliteSource(Source):
             f"SELECT parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints {_ONE}",
             *(spot.thread, spot.namespace, id),
         )
-        return Foreign(
-            spot,
-            id,
-            parent,
-            self.serde.load(kind, data, (spot.thread, id)),
-            json.loads(metadata) if metadata else {},
-            self.writes(spot, id),
-        )
+        at = (spot.thread, id)
+        checkpoint = _fields(self.serde.load(kind, data, at), at, *_PARTS)
+        return Foreign(spot, id, parent, checkpoint, _about(metadata, at), self.writes(spot, id))
 
     def writes(self, spot: Spot, id: str) -> list[NewWrite]:
         rows = self._rows(
@@ -143,6 +140,27 @@ class SqliteSource(Source):
 
     def close(self) -> None:
         self._file.close()
+
+
+def _fields(found: object, at: tuple[object, ...], *parts: str) -> Mapping[str, Any]:
+    """What was read, if it has the shape that it must have; raises SerializationError."""
+    if isinstance(found, Mapping) and all(isinstance(found.get(part), Mapping) for part in parts):
+        return found
+    lacks = " and ".join(parts)
+    raise SerializationError(
+        f"{render(at)} is no checkpoint" + (f" with {lacks}." if lacks else "'s metadata."),
+        path=render(at),
+        hint="LangGraph cannot read it either; remove that checkpoint there.",
+    )
+
+
+def _about(metadata: str | bytes | None, at: tuple[object, ...]) -> Mapping[str, Any]:
+    """The metadata of a checkpoint, which a file has as JSON."""
+    try:
+        found = json.loads(metadata or "null")
+    except ValueError:
+        found = "unreadable"
+    return _fields({} if found is None else found, (*at, "metadata"))
 
 
 def _write(serde: StockSerde, row: Any, at: tuple[object, ...]) -> NewWrite:
@@ -219,11 +237,13 @@ class PostgresSource(Source):
             *(spot.thread, spot.namespace, id),
         )
         at = (spot.thread, id)
-        values = {**(stored.get("channel_values") or {}), **self._blobs(spot, stored, at)}
-        checkpoint = {**stored, "channel_values": values}
+        stored = {**_fields(stored, at, _VERSIONS)}
+        values = {**(stored.get(_VALUES) or {}), **self._blobs(spot, stored, at)}
+        checkpoint = {**stored, _VALUES: values}
         if parent is not None and stored.get("v", 1) < _SENDS_ARE_A_CHANNEL:
             checkpoint = _with_sends(checkpoint, self.writes(spot, parent))
-        return Foreign(spot, id, parent, checkpoint, metadata or {}, self.writes(spot, id))
+        about = _fields(metadata or {}, (*at, "metadata"))
+        return Foreign(spot, id, parent, checkpoint, about, self.writes(spot, id))
 
     def writes(self, spot: Spot, id: str) -> list[NewWrite]:
         rows = self._rows(
