@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
 from lastgood.client import Client
-from lastgood.errors import StorageError, TransientStorageError
+from lastgood.errors import StorageError, StorageFullError, TransientStorageError
 from lastgood.testing.harness import BackendHarness
 
 
@@ -262,6 +262,22 @@ class TestTime:
         self._pass(harness, 1)
         assert store.get(("n",), "k") is None
         assert store.list_namespaces() == []
+
+    def test_of_what_is_read_where_nothing_can_be_written(
+        self, store: LastgoodStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.put(("n",), "k", {"v": 1}, ttl=5)
+
+        async def full(_intent: object) -> Any:
+            raise StorageFullError("no room")
+
+        monkeypatch.setattr(store._core.backend, "commit", full)
+        found = store.get(("n",), "k")
+        assert found is not None
+        assert found.value == {"v": 1}
+        assert keys(store.search(("n",))) == ["k"]
+        with pytest.raises(StorageFullError):
+            store.put(("n",), "k", {"v": 2})
 
 
 class TestRefusals:

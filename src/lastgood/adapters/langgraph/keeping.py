@@ -15,7 +15,7 @@ from lastgood.backend import ItemListing, ThreadEntry, ThreadListing
 from lastgood.codec import Codec
 from lastgood.commits import Place
 from lastgood.core import Core
-from lastgood.errors import CheckpointIntegrityError
+from lastgood.errors import CheckpointIntegrityError, StorageError
 from lastgood.item_rules import ChangeItems, ItemDraft, hidden
 from lastgood.model import moment
 from lastgood.rows import ItemRow
@@ -183,7 +183,11 @@ class Keeping:
             await change_items(self._core, intent)
 
     async def refresh(self, read: Sequence[Kept]) -> None:
-        """Begin the time of values anew that were read, unless somebody has changed them since."""
+        """Begin the time of values anew that were read, unless somebody has changed them since.
+
+        They are read all the same where nothing can be written: a store that is full, or that this
+        client may only read.
+        """
         for kept in read:
             ttl = cast("list[Any]", self._core.codec.unpack(kept.row.value))[1]
             if ttl is None or kept.row.expires_at is None:
@@ -193,7 +197,10 @@ class Keeping:
             intent = ChangeItems(
                 self._tenant, spelled(kept.namespace), (draft,), expected=expected, opens=False
             )
-            await change_items(self._core, intent)
+            try:
+                await change_items(self._core, intent)
+            except StorageError:
+                return
 
     async def sweep(self) -> int:
         """Remove what is over its time; gives the number of values."""
