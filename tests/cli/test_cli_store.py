@@ -125,6 +125,19 @@ def test_a_file_of_others_is_left_alone(empty: Path, lastgood: Run, arguments: l
     assert Path("app.db").read_bytes() == before
 
 
+@each_command
+def test_a_table_that_is_called_as_one_of_another_library(
+    empty: Path, lastgood: Run, arguments: list[str]
+) -> None:
+    with closing(sqlite3.connect("app.db")) as app, app:
+        app.execute("CREATE TABLE checkpoints (epoch, loss)")
+    before = Path("app.db").read_bytes()
+    shown = lastgood("--store", "app.db", *arguments)
+    assert (shown.code, shown.out) == (3, "")
+    assert "app.db holds no threads of Lastgood." in shown.err
+    assert Path("app.db").read_bytes() == before
+
+
 @pytest.mark.parametrize("arguments", NEED_A_THREAD, ids=lambda a: a[0])
 def test_a_thread_that_is_not_there(here: Path, lastgood: Run, arguments: list[str]) -> None:
     shown = lastgood(*arguments)
@@ -182,9 +195,10 @@ class TestWhereItIsLookedFor:
         assert f"there is no format {since}. --since takes 0 to " in shown.err
 
     def test_an_address_that_nobody_serves(self, empty: Path, lastgood: Run) -> None:
-        shown = lastgood("threads", "--store", "mongodb://x")
-        assert (shown.code, shown.err.count("\n")) == (2, 1)
-        assert "is not an address that Lastgood knows" in shown.err
+        for command in ("threads", "doctor"):
+            shown = lastgood(command, "--store", "mongodb://x")
+            assert (shown.code, shown.out, shown.err.count("\n")) == (2, "", 1)
+            assert "is not an address that Lastgood knows" in shown.err
 
     def test_what_is_no_store_says_what_it_is(self, empty: Path, lastgood: Run) -> None:
         Path("a.txt").write_text("not a database, and long enough to look at")
@@ -199,3 +213,24 @@ class TestWhereItIsLookedFor:
         shown = lastgood("threads", "--store", "agent.db")
         assert shown.code == 4
         assert "belongs to LangGraph's SqliteSaver" in shown.err
+        doctor = lastgood("doctor", "--store", "agent.db")
+        assert doctor.code == 1
+        assert "problem  format       it belongs to LangGraph's SqliteSaver (0 thr" in doctor.out
+        assert "Bring it over: lastgood import langgraph-sqlite agent.db" in doctor.out
+
+    def test_a_directory_is_not_imported(self, empty: Path, lastgood: Run) -> None:
+        shown = lastgood("import", "checkpnt", ".")
+        assert (shown.code, shown.out) == (4, "")
+        assert ". is a directory. Give the path of the file." in shown.err
+
+    @pytest.mark.parametrize("path", ["ann@example.db", "k=v.db"])
+    def test_the_next_command_names_the_same_store(
+        self, here: Path, lastgood: Run, path: str
+    ) -> None:
+        with BlockingClient.sqlite(path, tenant="ann@example") as client:
+            for number in range(2):
+                client.save("a", session_id="t", execution_state={"n": number})
+        same = ["--store", path, "--tenant", "ann@example"]
+        words = f"lastgood undo t --store {path} --tenant ann@example\n"
+        assert lastgood("rewind", "t", "1", *same).out.endswith(words)
+        assert json.loads(lastgood("doctor", "--json", *same).out)["store"] == path

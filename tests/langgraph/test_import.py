@@ -490,6 +490,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, capsys: Any) -> None:
     empty = tmp_path / "empty.db"
     with closing(sqlite3.connect(empty)) as other:
         other.execute("CREATE TABLE t (x)")
+    assert main(["import", "langgraph-sqlite", str(tmp_path), *target]) == 4
     assert main(["import", "langgraph-sqlite", str(empty), *target]) == 4
     assert main(["import", "langgraph-sqlite", str(empty), "--allow", "x", *target]) == 2
     assert main(["import", "checkpnt", str(empty), *target]) == 4

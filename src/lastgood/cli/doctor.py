@@ -14,9 +14,9 @@ from lastgood.cli.doctor_files import directory_findings
 from lastgood.cli.doctor_postgres import postgres_findings
 from lastgood.cli.doctor_redis import redis_findings
 from lastgood.cli.doctor_store import store_findings
-from lastgood.cli.store import address, directory_of, file_of, json_option
+from lastgood.cli.store import address, as_shown, directory_of, file_of, json_option
 from lastgood.cli.terminal import Terminal
-from lastgood.registry import scheme_of, shown
+from lastgood.registry import scheme_of
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -28,7 +28,7 @@ def run(options: Namespace) -> int:
     broken = any(finding.level == "problem" for finding in findings)
     if options.json:
         rows = [finding._asdict() for finding in findings]
-        printing.document({"store": shown(place), "findings": rows, "ok": not broken})
+        printing.document({"store": as_shown(place), "findings": rows, "ok": not broken})
     else:
         _print(findings)
     return 1 if broken else 0

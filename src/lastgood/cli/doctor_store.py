@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lastgood.backends.sqlite.connection import WAL_LIMIT
-from lastgood.backends.sqlite.schema import FORMAT, read_stamp
+from lastgood.backends.sqlite.schema import FORMAT, owner_of, read_stamp
 from lastgood.cli.doctor_checks import Finding
 from lastgood.cli.printing import size
+from lastgood.driver import run_blocking
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.model import moment
-from lastgood.registry import shown
+from lastgood.registry import open_url, shown
 from lastgood.rows import LIVE
 
 NOT_YET = "It is made by the first save; `lastgood demo --keep` makes one to look at."
@@ -29,7 +30,7 @@ _MOUNTS = Path("/proc/self/mounts")
 def store_findings(place: str, file: Path | None) -> Iterator[Finding]:
     """The file, its format, its disk."""
     if file is None:
-        yield Finding("ok", "store", f"{shown(place)} (not a file: nothing to look at)")
+        yield _elsewhere(place)
         return
     if not file.exists():
         yield Finding("ok", "store", f"{file} does not exist yet", NOT_YET)
@@ -40,13 +41,19 @@ def store_findings(place: str, file: Path | None) -> Iterator[Finding]:
     yield from _disk_findings(file)
 
 
+def _elsewhere(place: str) -> Finding:
+    """A store that its process alone has, or nobody; ValueError for an address of none."""
+    run_blocking(open_url(place).close())
+    return Finding("ok", "store", f"{shown(place)} (not a file: nothing to look at)")
+
+
 def _file_findings(file: Path) -> Iterator[Finding]:
     yield Finding("ok", "store", f"{file}, {size(file.stat().st_size)}")
     yield _rights(file)
     try:
         uri = f"{file.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
-            yield from _content_findings(connection)
+            yield from _content_findings(connection, file)
     except sqlite3.Error as error:
         advice = "Copy the file away before anything else, then try `lastgood verify`."
         yield Finding("problem", "format", f"it cannot be read: {error}", advice)
@@ -60,11 +67,10 @@ def _rights(file: Path) -> Finding:
     return Finding("problem", "rights", "this user may not write it or its directory", advice)
 
 
-def _content_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
+def _content_findings(connection: sqlite3.Connection, file: Path) -> Iterator[Finding]:
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if "lastgood_meta" not in names:
-        advice = "The first save would add its tables to this file."
-        yield Finding("warning", "format", "it holds nothing of Lastgood", advice)
+        yield _others_finding(file, owner_of(connection, names))
         return
     meta = dict(connection.execute("SELECT name, value FROM lastgood_meta").fetchall())
     yield format_finding(str(meta.get("format")))
@@ -73,6 +79,15 @@ def _content_findings(connection: sqlite3.Connection) -> Iterator[Finding]:
     yield time_finding(meta.get("newest"))
     count = connection.execute("SELECT count(*) FROM lastgood_thread WHERE state = ?", (LIVE,))
     yield Finding("ok", "threads", f"{count.fetchone()[0]:,}")
+
+
+def _others_finding(file: Path, owner: tuple[str, str] | None) -> Finding:
+    if owner is None:
+        advice = "The first save would add its tables to this file."
+        return Finding("warning", "format", "it holds nothing of Lastgood", advice)
+    whose, name = owner
+    advice = f"Bring it over: lastgood import {name} {file}"
+    return Finding("problem", "format", f"it belongs to {whose}", advice)
 
 
 def format_finding(found: str) -> Finding:

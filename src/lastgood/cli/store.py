@@ -16,6 +16,7 @@ from typing import Any
 
 from lastgood import BlockingClient
 from lastgood.backends.files.names import STORE, THREADS
+from lastgood.backends.sqlite.schema import owner_of
 from lastgood.cli.command import ABSENT, Refusal, given
 from lastgood.driver import run_blocking
 from lastgood.registry import BACKENDS, in_address, open_url, scheme_of, shown
@@ -33,8 +34,6 @@ Make your own, in Python:
             run.save(step_name="hello")
 
 Is it elsewhere?         lastgood COMMAND --store PATH, or LASTGOOD_URL=sqlite:///PATH"""
-_OTHERS = {"checkpoints"}
-"""Tables of other libraries: opening such a file says whose it is, and leaves it alone."""
 
 
 def store_options(parser: ArgumentParser) -> None:
@@ -151,9 +150,14 @@ def _lacks(path: Path) -> str:
 
 def again(options: Namespace, *words: str) -> str:
     """A command to type next, on the same store; a password is for the user to put in."""
-    chosen = ((name, getattr(options, name, None)) for name in ("store", "tenant"))
-    same = [word for name, value in chosen if value for word in (f"--{name}", shown(value))]
-    return shlex.join(["lastgood", *words, *same])
+    store, tenant = (getattr(options, name, None) for name in ("store", "tenant"))
+    same = ["--store", as_shown(store)] if store else []
+    return shlex.join(["lastgood", *words, *same, *(["--tenant", tenant] if tenant else [])])
+
+
+def as_shown(place: str) -> str:
+    """A path as it is, whatever is in it; an address without its password."""
+    return shown(place) if _is_url(place) else place
 
 
 def is_store(file: Path) -> bool:
@@ -165,6 +169,6 @@ def is_store(file: Path) -> bool:
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as found:
             names = {name for (name,) in found.execute("SELECT name FROM sqlite_master")}
+            return "lastgood_meta" in names or owner_of(found, names) is not None
     except sqlite3.Error:
         return True
-    return "lastgood_meta" in names or bool(names & _OTHERS)

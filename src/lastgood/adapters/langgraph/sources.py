@@ -81,6 +81,8 @@ class SqliteSource(Source):
         super().__init__(serde)
         if not path.exists():
             raise CheckpointNotFoundError(f"{path} does not exist.", hint="Give the file's path.")
+        if path.is_dir():
+            raise BackendConnectionError(f"{path} is a directory.", hint="Give the file's path.")
         self._path = path
         self._file = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:

@@ -274,7 +274,8 @@ def _check_format(connection: Any, label: str) -> None:
         )
 
 
-def _refuse_foreign(connection: Any, tables: set[str], label: str) -> None:
+def owner_of(connection: Any, tables: set[str]) -> tuple[str, str] | None:
+    """Which other library a file belongs to, with its threads, and the name of its import."""
     for needed, owner, count, name in FOREIGN:
         if not needed <= tables:
             continue
@@ -282,8 +283,13 @@ def _refuse_foreign(connection: Any, tables: set[str], label: str) -> None:
             threads = connection.execute(count).fetchone()[0]
         except Exception:
             continue
-        noun = "thread" if threads == 1 else "threads"
+        return f"{owner} ({threads} {'thread' if threads == 1 else 'threads'})", name
+    return None
+
+
+def _refuse_foreign(connection: Any, tables: set[str], label: str) -> None:
+    if (found := owner_of(connection, tables)) is not None:
+        owner, name = found
         raise IncompatibleCheckpointError(
-            f"{label} belongs to {owner} ({threads} {noun}).",
-            hint=f"Bring it over: lastgood import {name} {label}",
+            f"{label} belongs to {owner}.", hint=f"Bring it over: lastgood import {name} {label}"
         )
