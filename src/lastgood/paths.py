@@ -17,6 +17,7 @@ Steps = tuple[object, ...]
 
 # Long enough to recognise the place, short enough for one line of a log.
 _SHOWN_STEPS = 12
+EXAMPLE = 'messages[3].text, other keys as ["a.b"]'
 
 _STEP = re.compile(
     r"""(?P<dot>\.)?(?P<name>[^\W\d]\w*)
@@ -57,7 +58,7 @@ def _parsed(text: str) -> Steps:
     while at < len(text):
         match = _STEP.match(text, at)
         if match is None or not _well_placed(match, at):
-            raise ValueError(f"not a path: {text!r} (at character {at})")
+            raise ValueError(f"not a path: {text!r} (at character {at}). Write it as {EXAMPLE}")
         steps.append(_parse_step(match))
         at = match.end()
     return tuple(steps)

@@ -115,6 +115,14 @@ class TestMoves:
         shown = lastgood("rewind", "single", "1", "--store", "other file.db")
         assert lastgood(*undo_of(shown.out)).code == 0
 
+    def test_a_step_without_a_name_is_called_by_its_number(self, here: Path, lastgood: Run) -> None:
+        with client() as store:
+            for number in range(2):
+                store.save("solo", session_id="plain", execution_state={"n": number})
+        lastgood("rewind", "plain", "1")
+        shown = lastgood("undo", "plain")
+        assert shown.out.startswith("plain/solo goes on from main at @2 (step 1).\n")
+
     def test_staying_is_said(self, here: Path, lastgood: Run) -> None:
         shown = lastgood("switch", "single", "main")
         assert shown.out == "single/solo stays on main at @2 (two).\n"
@@ -134,6 +142,9 @@ class TestMoves:
             (["rewind", "single", "99"], 3, "The newest checkpoint of the thread is @2."),
             (["rewind", "single", "run-001@1"], 2, "is in run-001/clerk, not in single"),
             (["rewind", "singel", "1"], 3, "Did you mean 'single'?"),
+            (["undo", "run-001/clerk"], 3, "an agent (--agent clerk, where a command takes one); "),
+            (["undo", "run-001/clerk"], 3, "; the thread is 'run-001'."),
+            (["delete", "single@1", "--yes"], 3, "a checkpoint; the thread is 'single'."),
         ],
     )
     def test_what_is_wrong_is_one_line(
@@ -214,6 +225,11 @@ class TestSweep:
             "Removed 0 checkpoints and 0 pages of 0 B.",
             "3 checkpoints more over their time, not for long enough: --grace SECONDS",
         ]
+
+    def test_one_is_over_its_time(self, here: Path, lastgood: Run) -> None:
+        with client() as store:
+            store.save("a", session_id="one", execution_state={}, ttl_seconds=1e-6)
+        assert "1 checkpoint more over its time, not for" in lastgood("sweep", "one").out
 
     def test_without_a_terminal_it_needs_yes(self, here: Path, lastgood: Run) -> None:
         shown = lastgood("sweep", "--grace", "0")

@@ -10,6 +10,7 @@ import pytest
 from cli_harness import FORBIDDEN, HOSTILE, Result
 
 from lastgood import BlockingClient, Header, ThreadInfo
+from lastgood.paths import EXAMPLE
 
 Run = Callable[..., Result]
 
@@ -93,6 +94,11 @@ class TestLog:
             assert columns.split() == ["step", "age", "state"]
             assert re.search(r"@3 +three ", newest)
         assert json.loads(lastgood("log", "--json").out)["thread"] == "single"
+
+    def test_older_ones_are_those_of_the_same_list(self, here: Path, lastgood: Run) -> None:
+        words = ["log", "run-001", "--agent", "clerk", "--branch", "main", "--graph"]
+        shown = lastgood(*words, "--limit", "1")
+        assert f"Older ones: lastgood {' '.join(words)} --limit 10, or --before" in shown.err
 
     def test_graph(self, here: Path, lastgood: Run) -> None:
         lines = lastgood("log", "run-001", "--graph").out.splitlines()[1:]
@@ -273,7 +279,7 @@ class TestShow:
             ("nothing", 3, "there is no nothing in the state: the state has goal, messages."),
             ("messages[9]", 3, "there is no messages[9] in the state: messages is a list of 2."),
             ("goal.x", 3, "there is no goal.x in the state: goal has nothing inside."),
-            ("a..b", 2, "not a path: 'a..b' (at character 1)"),
+            ("a..b", 2, f"not a path: 'a..b' (at character 1). Write it as {EXAMPLE}"),
         ],
     )
     def test_a_path_that_leads_nowhere(

@@ -37,6 +37,9 @@ class TestBlame:
             "The step before, without it: run-001@2",
         ]
 
+    def test_the_whole_state(self, here: Path, lastgood: Run) -> None:
+        assert "brought in the state as a whole:\n" in lastgood("blame", "run-001@6", "").out
+
     def test_json(self, here: Path, lastgood: Run) -> None:
         document = json.loads(lastgood("blame", "run-001@6", "goal", "--json").out)
         assert list(document) == ["path", "value", "checkpoint", "before", "path_then"]
@@ -78,6 +81,13 @@ class TestBisect:
         assert shown.code == 1
         assert shown.out.startswith("No bad step: ")
         assert json.loads(lastgood("bisect", "c", "--json", "--", "true").out)["first"] is None
+
+    def test_no_state_is_no_answer(self, counting: Path, lastgood: Run) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            client.expire(client.save("a", session_id="gone", execution_state={}))
+        shown = lastgood("bisect", "gone", "--", "true")
+        assert (shown.code, shown.out) == (3, "")
+        assert "gone has no state to look at. Nothing was saved yet, or all of it" in shown.err
 
     def test_bad_from_the_beginning(self, counting: Path, lastgood: Run) -> None:
         shown = lastgood("bisect", "c", "--", "false")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from lastgood import Bisection, Checkpoint
 from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
-from lastgood.cli.command import DONE, FAILED, NO, USAGE, Command, Refusal, agent_option
+from lastgood.cli.command import ABSENT, DONE, FAILED, NO, USAGE, Command, Refusal, agent_option
 from lastgood.cli.log import header_json, step
 from lastgood.cli.store import again, json_option, opened
 from lastgood.cli.terminal import Terminal
@@ -34,6 +34,12 @@ def run(options: Namespace) -> int:
         targets.check_lane(client, thread, options.agent)
         judge = judged_by(options.rest, quiet=options.json)
         found = client.bisect(thread, judge, agent_id=options.agent)
+        if not found.tested:
+            raise Refusal(
+                f"{thread} has no state to look at.",
+                hint="Nothing was saved yet, or all of it was removed or is over its time.",
+                exit_code=ABSENT,
+            )
         if options.json:
             printing.document(_as_json(found))
         else:

@@ -42,7 +42,8 @@ def _print(found: Blame) -> None:
         f"{header.agent_id}, on branch {header.branch}, {printing.age(header.created_at)}"
     )
     terminal.line(f"{name}  {step(header).text}  ({place})")
-    terminal.line(f"brought in {terminal.styled(clean(found.path_then), 'bold')}:")
+    what = clean(found.path_then) or "the state as a whole"
+    terminal.line(f"brought in {terminal.styled(what, 'bold')}:")
     for line in values.tree(printing.spelled(found.value), values.Limits()):
         terminal.line("  " + terminal.highlighted(line))
     if found.path_then != found.path:

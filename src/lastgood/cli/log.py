@@ -90,11 +90,18 @@ def _list(client: BlockingClient, options: Namespace, *, named: bool) -> int:
         terminal.line(f"{whose}  the thread that was touched last")
     draw(terminal, page.items, marks, graph=options.graph, complete=complete)
     if page.next is not None:
-        more = again(options, "log", options.thread, "--limit", str(10 * options.limit))
+        more = again(options, "log", options.thread, *_asked(options))
         printing.note(f"Older ones: {more}, or --before {page.next}")
     elif not page.items:
         printing.note(f"{options.thread}: {_nothing(marks, filtered=filtered)}")
     return 0
+
+
+def _asked(options: Namespace) -> list[str]:
+    """The options of the same list, ten times as long."""
+    names = (("--agent", options.agent), ("--branch", options.branch), ("--step", options.step))
+    filters = [word for name, value in names if value is not None for word in (name, value)]
+    return [*filters, *(["--graph"] if options.graph else []), "--limit", str(10 * options.limit)]
 
 
 def _nothing(marks: Marks, *, filtered: bool) -> str:

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from lastgood import BlockingClient, Move
+from lastgood import BlockingClient, Header, Move
 from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import ABSENT, Command, Refusal, agent_option
@@ -41,12 +41,16 @@ def _runner(move: Callable[[BlockingClient, Namespace], Move]) -> Callable[[Name
 def _print(done: Move, undo: str) -> None:
     terminal = Terminal.on(sys.stdout)
     lane = f"{done.session_id}/{done.agent_id}"
-    at = f" at @{done.head.seq} ({done.head.step_name})" if done.head else ", which is empty"
+    at = f" at @{done.head.seq} ({_step(done.head)})" if done.head else ", which is empty"
     if done.left == done.branch:
         terminal.line(clean(f"{lane} stays on {done.branch}{at}."))
         return
     terminal.line(clean(f"{lane} goes on from {done.branch}{at}."))
     terminal.line(clean(f"{done.left} stays as it was. To undo: {undo}"), "dim")
+
+
+def _step(head: Header) -> str:
+    return head.step_name or f"step {head.step_index}"
 
 
 def _rewind(client: BlockingClient, options: Namespace) -> Move:

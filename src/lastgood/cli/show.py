@@ -66,11 +66,11 @@ def _print_tree(terminal: Terminal, part: object, options: Namespace, indent: st
 
 def _about(client: BlockingClient, found: Checkpoint, state: object) -> Iterator[tuple[str, str]]:
     marks = _marks(client, found)
-    yield "agent", f"{found.agent_id}, on branch {found.branch} {marks.on(found)}"
+    yield "agent", f"{found.agent_id}, on branch {found.branch} {marks.on(found)}".rstrip()
     yield "saved", printing.moment(found.created_at)
     if found.expires_at is not None:
         yield "expires", f"{found.expires_at.astimezone():%Y-%m-%d %H:%M:%S}"
-    yield "size", f"{found.size:,} bytes"
+    yield "size", printing.counted(found.size, "byte")
     yield "id", found.checkpoint_id
     yield "parent", found.parent_id or "none: it is the first"
     if graphs.is_graphs(found):

@@ -78,7 +78,8 @@ def _print(swept: Swept) -> None:
     verb = "Would remove" if swept.dry_run else "Removed"
     terminal.line(f"{verb} {_numbers(swept)}.", "bold")
     if swept.waiting:
-        more = f"{counted(swept.waiting, 'checkpoint')} more over their time, not for long enough"
+        whose = "its" if swept.waiting == 1 else "their"
+        more = f"{counted(swept.waiting, 'checkpoint')} more over {whose} time, not for long enough"
         terminal.line(f"{more}: --grace SECONDS", "dim")
     for each in swept.skipped:
         terminal.line(clean(f"Left alone: {each}"), "red")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 
 from lastgood import (
     BlockingClient,
@@ -43,8 +44,22 @@ def thread(client: BlockingClient, name: str) -> str:
     """A thread that is there; Refusal with the nearest name if it is not."""
     found = _known(client, name)
     if found is None:
-        raise _no_thread(client, name)
+        raise _no_thread(client, name, _inside(client, name))
     return found
+
+
+def _inside(client: BlockingClient, text: str) -> str:
+    """What stands there in the place of a thread, if it is something that a thread has."""
+    try:
+        parsed = parse(text if "@" in text else f"{text}@")
+    except ValueError:
+        return ""
+    if not isinstance(parsed, Address) or not is_thread(client, parsed.thread):
+        return ""
+    if "@" in text or parsed.agent is None:
+        return f"It would be a checkpoint; the thread is {parsed.thread!r}."
+    chosen = f"(--agent {shlex.quote(parsed.agent)}, where a command takes one)"
+    return f"It would be an agent {chosen}; the thread is {parsed.thread!r}."
 
 
 def _known(client: BlockingClient, text: str) -> str | None:
@@ -53,13 +68,13 @@ def _known(client: BlockingClient, text: str) -> str | None:
     return next((name for name in spellings if is_thread(client, name)), None)
 
 
-def _no_thread(client: BlockingClient, name: str) -> Refusal:
+def _no_thread(client: BlockingClient, name: str, hint: str = "") -> Refusal:
     names = [info.thread_id for info in client.threads(limit=_SEARCHED)]
     near = difflib.get_close_matches(name, names, 1)
     others = "`lastgood threads` lists what is there." if names else f"It holds {NONE_YET}."
     return Refusal(
         f"no thread {name!r} in {client.url}.",
-        hint=f"Did you mean {near[0]!r}?" if near else others,
+        hint=hint or (f"Did you mean {near[0]!r}?" if near else others),
         exit_code=ABSENT,
     )
 
