@@ -57,6 +57,17 @@ class TestThreads:
         shown = lastgood("threads")
         assert r"broken failed: RuntimeError: no \x1b[31mmodel" in shown.out
 
+    def test_who_was_interrupted_did_not_fail(self, here: Path, lastgood: Run) -> None:
+        with (
+            BlockingClient.sqlite("lastgood.db") as client,
+            pytest.raises(KeyboardInterrupt),
+            client.run("cut", initial={}),
+        ):
+            raise KeyboardInterrupt
+        shown = lastgood("threads").out
+        assert "cut stale: KeyboardInterrupt\n" in shown
+        assert "failed" not in shown
+
 
 class TestTheThreadTouchedLast:
     """It is the one that is meant where none is named."""

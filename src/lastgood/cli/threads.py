@@ -124,10 +124,12 @@ def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool) -> None
         terminal.line(clean(f"{client.url}: {rest}"))
         return
     printing.table(terminal, _COLUMNS, [_row(shown) for shown in page])
-    for info, questions in page:
-        if info.error:
-            terminal.line(clean(f"{info.thread_id} failed: {info.error}"), "red")
-        for question in questions:
+    for shown in page:
+        info = shown.info
+        if info.error:  # who was interrupted, or has a result that cannot be read, did not fail
+            text = f"{info.thread_id} {shown.status}: {info.error}"
+            terminal.line(clean(text), _STYLES.get(shown.status, "red"))
+        for question in shown.questions:
             text = f"{info.thread_id} waits for {graphs.readable(question)}"
             terminal.line(clean(text), "yellow")
     if page.next is not None:
