@@ -94,7 +94,7 @@ class TestOpening:
             CheckpointManager(**options)
 
     def test_what_is_no_checkpointable(self) -> None:
-        with pytest.raises(TypeError, match=r"class dict\(Checkpointable\)"):
+        with pytest.raises(TypeError, match="the key first, then the object"):
             CheckpointManager().save("k", {})  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="needs an object"):
             CheckpointManager().rollback_context("k")

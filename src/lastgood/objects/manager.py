@@ -182,11 +182,16 @@ def _checked(agent: A) -> A:
     if isinstance(agent, type):
         raise TypeError(f"{agent.__name__} is a class. Pass an object of it: {agent.__name__}(...)")
     if not isinstance(agent, Checkpointable):
-        raise TypeError(
-            f"{type(agent).__name__} does not derive from Checkpointable. Write "
-            f"`class {type(agent).__name__}(Checkpointable)`."
-        )
+        raise _no_checkpointable(agent)
     return agent
+
+
+def _no_checkpointable(found: object) -> TypeError:
+    name = type(found).__name__
+    hint = f"Write `class {name}(Checkpointable)`."
+    if type(found).__module__ == "builtins":  # a key in its place, or plain data
+        hint = "Pass the key first, then the object; for plain data use manager.client."
+    return TypeError(f"{name} does not derive from Checkpointable. {hint}")
 
 
 def _of_one(key: str, state: State) -> State:
