@@ -10,6 +10,7 @@ import pytest
 
 from lastgood import BackendConnectionError, BlockingClient, CheckpointNotFoundError
 from lastgood.backends.sqlite.still import DisturbedError, read_still
+from lastgood.cli.doctor_store import store_findings
 from rights import as_an_ordinary_user, read_only
 
 
@@ -30,6 +31,17 @@ def test_a_read_only_file_can_be_read() -> None:
                 client.restore("s@99")
             client.close()
         assert [each.name for each in Path(name).iterdir()] == [path.name]
+
+
+def test_the_doctor_looks_into_a_read_only_file() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "x.db"
+        with BlockingClient.sqlite(path) as client:
+            client.save("a", execution_state={}, session_id="s")
+        with read_only(Path(name)), as_an_ordinary_user():
+            found = {each.what: each for each in store_findings(str(path), path)}
+    assert (found["threads"].level, found["threads"].found) == ("ok", "1")
+    assert "problem" not in {each.level for each in found.values()}
 
 
 def test_a_read_only_file_that_somebody_else_writes_is_read_as_it_is_now() -> None:
@@ -83,6 +95,6 @@ def test_what_was_read_while_somebody_wrote_is_not_given_out(tmp_path: Path) -> 
             client.save("a", execution_state={"n": 1}, session_id="s")
 
     save()
-    assert read_still(str(path), "x.db", lambda _: "read") == "read"
+    assert read_still(str(path), lambda _: "read") == "read"
     with pytest.raises(DisturbedError):
-        read_still(str(path), "x.db", save)
+        read_still(str(path), save)

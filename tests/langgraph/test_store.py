@@ -3,6 +3,7 @@
 import asyncio
 import math
 import random
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from pydantic import BaseModel
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
 from lastgood.client import Client
-from lastgood.errors import StorageError, StorageFullError, TransientStorageError
+from lastgood.errors import BackendConnectionError, StorageError, TransientStorageError
 from lastgood.testing.harness import BackendHarness
+from rights import as_an_ordinary_user, read_only
 
 
 @pytest.fixture
@@ -263,21 +265,20 @@ class TestTime:
         assert store.get(("n",), "k") is None
         assert store.list_namespaces() == []
 
-    def test_of_what_is_read_where_nothing_can_be_written(
-        self, store: LastgoodStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        store.put(("n",), "k", {"v": 1}, ttl=5)
-
-        async def full(_intent: object) -> Any:
-            raise StorageFullError("no room")
-
-        monkeypatch.setattr(store._core.backend, "commit", full)
-        found = store.get(("n",), "k")
-        assert found is not None
-        assert found.value == {"v": 1}
-        assert keys(store.search(("n",))) == ["k"]
-        with pytest.raises(StorageFullError):
-            store.put(("n",), "k", {"v": 2})
+    def test_of_what_is_read_where_nothing_can_be_written(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            path = Path(name) / "x.db"
+            with LastgoodSaver.from_sqlite(path) as saver:
+                LastgoodStore(saver.client).put(("n",), "k", {"v": 1}, ttl=5)
+            with LastgoodSaver.from_sqlite(path) as saver:
+                store = LastgoodStore(saver.client)
+                with read_only(Path(name)), as_an_ordinary_user():
+                    found = store.get(("n",), "k")
+                    assert found is not None
+                    assert found.value == {"v": 1}
+                    assert keys(store.search(("n",))) == ["k"]
+                    with pytest.raises(BackendConnectionError):
+                        store.put(("n",), "k", {"v": 2})
 
 
 class TestRefusals:

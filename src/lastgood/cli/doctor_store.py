@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lastgood.backends.sqlite.connection import WAL_LIMIT
 from lastgood.backends.sqlite.schema import FORMAT, owner_of, read_stamp
+from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, read_still
 from lastgood.cli.doctor_checks import Finding
 from lastgood.cli.printing import size
 from lastgood.driver import run_blocking
@@ -51,20 +52,31 @@ def _file_findings(file: Path) -> Iterator[Finding]:
     yield Finding("ok", "store", f"{file}, {size(file.stat().st_size)}")
     yield _rights(file)
     try:
-        uri = f"{file.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            yield from _content_findings(connection, file)
-    except sqlite3.Error as error:
+        yield from _read(file)
+    except (DisturbedError, sqlite3.Error) as error:
         advice = "Copy the file away before anything else, then try `lastgood verify`."
         yield Finding("problem", "format", f"it cannot be read: {error}", advice)
     yield _wal(file)
 
 
+def _read(file: Path) -> list[Finding]:
+    path = file.absolute()
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+            return list(_content_findings(connection, file))
+    except sqlite3.Error as error:
+        if not is_kept_out(error):
+            raise
+    return read_still(str(path), lambda connection: list(_content_findings(connection, file)))
+
+
 def _rights(file: Path) -> Finding:
     if os.access(file, os.R_OK | os.W_OK) and os.access(file.absolute().parent, os.W_OK):
         return Finding("ok", "rights", "this user may read and write it")
-    advice = "SQLite needs write access to the file and its directory, to read as well."
-    return Finding("problem", "rights", "this user may not write it or its directory", advice)
+    advice = (
+        "To look at it is enough; to save, it takes write access to the file and its directory."
+    )
+    return Finding("warning", "rights", "this user may not write it or its directory", advice)
 
 
 def _content_findings(connection: sqlite3.Connection, file: Path) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from lastgood.backend import ItemListing, ThreadEntry, ThreadListing
 from lastgood.codec import Codec
 from lastgood.commits import Place
 from lastgood.core import Core
-from lastgood.errors import CheckpointIntegrityError, StorageError
+from lastgood.errors import BackendConnectionError, CheckpointIntegrityError, StorageFullError
 from lastgood.item_rules import ChangeItems, ItemDraft, hidden
 from lastgood.model import moment
 from lastgood.rows import ItemRow
@@ -199,7 +199,7 @@ class Keeping:
             )
             try:
                 await change_items(self._core, intent)
-            except StorageError:
+            except (BackendConnectionError, StorageFullError):
                 return
 
     async def sweep(self) -> int:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from lastgood.backends.sqlite.lines import Lines
 from lastgood.backends.sqlite.log import of_the_disk
-from lastgood.backends.sqlite.schema import prepare
+from lastgood.backends.sqlite.schema import inspect, prepare
 from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, read_still
 from lastgood.backends.sqlite.waiting import PATIENCE
 from lastgood.errors import (
@@ -224,9 +224,14 @@ class Connections:
 
     def _read_still(self, work: Callable[[Reader], T], error: sqlite3.Error) -> T:
         """Read where this user may not write; raises the error if that cannot be done, either."""
+
+        def inspected(connection: Any) -> T:
+            inspect(connection, self.label)
+            return work(self._reader(connection))
+
         for _ in range(TRIES):
             try:
-                return read_still(self.path, self.label, lambda found: work(self._reader(found)))
+                return read_still(self.path, inspected)
             except OSError:
                 break
             except DisturbedError:  # somebody began to write, so there is a log to read with

@@ -15,7 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lastgood.backends.sqlite.schema import inspect
 from lastgood.errors import CheckpointIntegrityError
 
 T = TypeVar("T")
@@ -25,18 +24,20 @@ _KEPT_OUT = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3
 class DisturbedError(Exception):
     """Somebody writes: what was read may be half old and half new."""
 
+    def __init__(self) -> None:
+        super().__init__("something is in its log, or it changed while it was read")
+
 
 def is_kept_out(error: sqlite3.Error) -> bool:
     """Whether a file could not be opened because this user may not write there."""
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _KEPT_OUT
 
 
-def read_still(path: str, label: str, work: Callable[[Any], T]) -> T:
+def read_still(path: str, work: Callable[[Any], T]) -> T:
     """Work with a connection that is there for this once; `DisturbedError` if somebody writes."""
     before = _stamp(path)
     try:
         with closing(_connect(path)) as connection:
-            inspect(connection, label)
             found = work(connection)
     except (sqlite3.Error, CheckpointIntegrityError) as error:
         if _stamp(path) != before:
