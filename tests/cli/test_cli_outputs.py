@@ -143,11 +143,24 @@ class TestOnATerminal:
         assert "\u202e" not in shown
         assert r"\u202e" in shown
 
+    def test_what_deletes_says_how_to_keep_it(self, here: Path) -> None:
+        with BlockingClient.sqlite(here / "lastgood.db", tenant="t") as client:
+            for agent in ("a", "b"):
+                client.save(agent, session_id="-two", execution_state={})
+        with on_terminal("delete", "--tenant", "t", "--", "-two", cwd=here) as asked:
+            shown = asked.until("Type the thread's name")
+        assert "This deletes -two: 2 checkpoints on 2 branches.\r\n" in shown
+        copy = re.search(r"To keep it first: lastgood (.*?)\r\n", shown)
+        assert copy is not None
+        assert piped(*shlex.split(copy[1]), cwd=here).code == 0
+        assert "-two" in piped("threads", "--store", "copy.db", "--tenant", "t", cwd=here).out
+
     def test_deleting_asks_for_the_name(self, here: Path) -> None:
         with on_terminal("delete", "single", cwd=here) as asked:
             asked.until("Type the thread's name to delete it (single): ")
             assert "cannot be undone" in asked.shown
-            assert "lastgood show single@ --json > copy.json" in asked.shown
+            assert "This deletes single: 2 checkpoints on 1 branch, last step two." in asked.shown
+            assert "lastgood copy lastgood.db copy.db --thread=single\r\n" in asked.shown
             asked.type("y\n")
             code, shown = asked.end()
         assert code == 1

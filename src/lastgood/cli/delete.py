@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 
 from lastgood import BlockingClient, ThreadInfo
 from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
-from lastgood.cli.command import NO, Command, Refusal
+from lastgood.cli.command import ABSENT, NO, Command, Refusal
 from lastgood.cli.printing import counted
-from lastgood.cli.store import again, json_option, opened
+from lastgood.cli.store import address, as_shown, json_option, opened
 from lastgood.cli.terminal import Terminal
-from lastgood.refs import quote
 
 
 def run(options: Namespace) -> int:
@@ -39,7 +39,8 @@ def _info(client: BlockingClient, thread: str) -> ThreadInfo:
             if info.thread_id == thread:
                 return info
         after = page.next
-        assert after is not None, "it was there a moment ago"
+        if after is None:
+            raise Refusal(f"{thread} was deleted by somebody else.", exit_code=ABSENT)
 
 
 def _ask(info: ThreadInfo, options: Namespace) -> None:
@@ -49,13 +50,21 @@ def _ask(info: ThreadInfo, options: Namespace) -> None:
         raise Refusal(
             f"deleting {info.thread_id} ({what}) cannot be undone.", hint="Say so: --yes."
         )
-    printing.note(f"This deletes {info.thread_id}: {what}, last step {info.last_step}.")
-    keep = again(options, "show", f"{quote(info.thread_id)}@", "--json") + " > copy.json"
-    printing.note(f"It cannot be undone. To keep its newest state first: {keep}")
+    last = f", last step {info.last_step}" if info.last_step else ""
+    printing.note(f"This deletes {info.thread_id}: {what}{last}.")
+    printing.note(f"It cannot be undone. To keep it first: {_copy(info, options)}")
     question = clean(f"Type the thread's name to delete it ({info.thread_id}): ")
     print(question, end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().rstrip("\n") != info.thread_id:
         raise Refusal("nothing was deleted.", exit_code=NO)
+
+
+def _copy(info: ThreadInfo, options: Namespace) -> str:
+    """The command that keeps all of it, whatever agents and branches it has."""
+    words = ["lastgood", "copy", as_shown(address(options)), "copy.db"]
+    tenant = getattr(options, "tenant", None)
+    whose = ["--tenant", tenant] if tenant else []
+    return shlex.join([*words, f"--thread={info.thread_id}", *whose])
 
 
 def _options(parser: ArgumentParser) -> None:
