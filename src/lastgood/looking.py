@@ -12,7 +12,7 @@ from lastgood.checkpoints import Checkpoint
 from lastgood.core import Core
 from lastgood.driver import Driver
 from lastgood.errors import CheckpointNotFoundError
-from lastgood.ids import LANE_LIMIT, check_name, read_id, show_id
+from lastgood.ids import check_name, read_id, show_id
 from lastgood.model import (
     STATUSES,
     Bisection,
@@ -33,10 +33,12 @@ class Looking:
     _core: Core
     _driver: Driver
 
-    async def latest(self, *, agent_id: str, session_id: str) -> Checkpoint | None:
-        """The head of the current branch with its state, whatever the clocks say; None if empty."""
-        thread = check_name(session_id, "session_id")
-        agent = check_name(agent_id, "agent_id", LANE_LIMIT)
+    async def latest(self, *, session_id: str, agent_id: str | None = None) -> Checkpoint | None:
+        """The head of the current branch with its state, whatever the clocks say; None if empty.
+
+        Without an agent it is that of the only one; ValueError if there are several.
+        """
+        thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         found = await self._driver.run(operations.latest(self._core, thread, agent))
         return None if found is None else self._core.built(found)
 

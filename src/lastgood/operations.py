@@ -15,7 +15,7 @@ from lastgood.ids import NAME_LIMIT
 from lastgood.model import Sentinel
 from lastgood.refs import Address
 from lastgood.removal_rules import Delete, Expire
-from lastgood.resolving import find, locate, located
+from lastgood.resolving import agent_in, find, locate, located
 from lastgood.rules import Save
 
 
@@ -96,8 +96,11 @@ async def expire(core: Core, ref: str) -> bool:
     return bool((await core.backend.commit(intent)).answer)
 
 
-async def latest(core: Core, thread: str, agent: str) -> Loaded | None:
-    """The head of a lane's current branch."""
+async def latest(core: Core, thread: str, agent: str | None) -> Loaded | None:
+    """The head of the current branch of a lane, the only one if none is named."""
+    agent = agent or await agent_in(core, thread)
+    if agent is None:
+        return None
     tip = await core.tip(thread, agent)
     while tip is not None:
         try:

@@ -100,7 +100,7 @@ async def _select(core: Core, address: Address, meant: str | None) -> Located | 
         return found if found is None or agent in (None, found.agent) else None
     if selector == "tag":
         return await _tagged(core, address)
-    agent = agent or await _agent_in(core, thread, meant)
+    agent = agent or await agent_in(core, thread, meant)
     if agent is None:
         return None
     branch = str(value) if selector == "branch" else None
@@ -166,8 +166,8 @@ async def check_agent(core: Core, thread: str, agent: str) -> None:
         raise await _not_found(core, str(Address(thread, agent, "head")))
 
 
-async def _agent_in(core: Core, thread: str, meant: str | None) -> str | None:
-    """The agent that an address is about which names none."""
+async def agent_in(core: Core, thread: str, meant: str | None = None) -> str | None:
+    """The agent that an address is about which names none; None if there is no agent yet."""
     outline = await core.backend.outline(core.tenant, thread, only="lanes")
     return None if outline is None else _only(thread, outline, meant)
 

@@ -84,6 +84,7 @@ class TestOpening:
             ({"backend": "files"}, "is not one of"),
             ({"backend": 7}, "is not one of"),
             ({"backend": "memory:", "path": "x"}, "path= goes with"),
+            ({"path": "x.db"}, r"path='x.db' needs a backend: .*sqlite.*memory alone"),
             ({"fmt": "yaml"}, "fmt must be"),
             ({"key": b"k" * 16}, r'goes with fmt="pickle"'),
             ({"fmt": "pickle", "key": b"short"}, "at least 16"),

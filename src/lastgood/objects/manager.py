@@ -38,15 +38,15 @@ _BY_WORD: Mapping[str, Callable[[Any], BlockingClient]] = {
 class CheckpointManager:
     """Saves objects under keys and loads them back.
 
-    `backend` is "memory", "file" (readable JSON files below `path`), "sqlite", the address of a
-    store, or a client of either colour. Every save is kept: a key has a history. `fmt="pickle"` is
+    `backend` is "memory" (if left out), "file" (readable JSON files below `path`), "sqlite", the
+    address of a store, or a client of either colour. Every save is kept: a key has a history. `fmt="pickle"` is
     for objects of any class; it is signed with `key`, or with a key that is made once for this user
     outside of the data. The methods block, and may be called inside a running event loop.
     """
 
     def __init__(
         self,
-        backend: str | Client | BlockingClient = "memory",
+        backend: str | Client | BlockingClient | None = None,
         path: str | os.PathLike[str] | None = None,
         fmt: Format = "json",
         *,
@@ -56,7 +56,7 @@ class CheckpointManager:
         if key is not None and fmt != "pickle":
             raise ValueError('key= signs pickles: it goes with fmt="pickle".')
         given = None if key is None else given_key(key)
-        self._owns = isinstance(backend, str)
+        self._owns = not isinstance(backend, Client | BlockingClient)
         self._keeper = Keeper(_opened(backend, path), fmt, given)
 
     @property
@@ -161,6 +161,12 @@ class CheckpointManager:
 
 
 def _opened(backend: object, path: str | os.PathLike[str] | None) -> BlockingClient:
+    if backend is None and path is not None:
+        raise ValueError(
+            f'path={os.fspath(path)!r} needs a backend: backend="sqlite" for one file, "file" for '
+            "a directory of JSON files. Without one everything is kept in memory alone."
+        )
+    backend = "memory" if backend is None else backend
     if isinstance(backend, str) and backend in _BY_WORD:
         return _BY_WORD[backend](path)
     words = ", ".join(map(repr, _BY_WORD))

@@ -171,10 +171,23 @@ async def the_agent_is_named_once(store: Store) -> None:
     calls = (
         client.rewind("s", "@~1"), client.undo("s"), client.switch("s", "main"),
         client.resolve("s@"), client.rewind("s", "@~1", agent_id="c"),
+        client.latest(session_id="s"),
     )  # fmt: skip
     for call in calls:
         with pytest.raises(ValueError, match=r"thread 's' has 2 agents: a, b\. Name one: .*'s/a@'"):
             await call
+
+
+@case("S44")
+async def the_latest_of_the_only_agent(store: Store) -> None:
+    """Where there is one agent, nobody has to know what it is called."""
+    client = store.client()
+    assert await client.latest(session_id="s") is None
+    await numbered(client, "s", 2)
+    found = await client.latest(session_id="s")
+    assert found == await client.latest(session_id="s", agent_id="a")
+    assert found is not None
+    assert found.state == {"n": 1}
 
 
 @case("S44")
