@@ -104,14 +104,15 @@ def _fields(site: _Site) -> Node | Dropped:
     child: Node | Dropped | None
     size = 0
     for key, item in site.shape.content:
-        name = short_name(key) if type(key) is str else site.encoder.pack(key, site.path)
+        path = (*site.path, key)
+        name = short_name(key) if type(key) is str else site.encoder.pack_key(key, path, item)
         if isinstance(name, Dropped):
             continue
         if name in children:
             return _elements(site)  # two keys with one encoding, such as NaN and NaN
         child = old.get(name)
         if child is None or key not in site.same:
-            child = split(site.encoder, item, child, (*site.path, key))
+            child = split(site.encoder, item, child, path)
         if not isinstance(child, Dropped):
             children[name] = child
             size += len(name) + child.size
@@ -207,16 +208,11 @@ def _base(known: Sequence | None) -> tuple[Chunk, ...]:
 
 def _without_lost(site: _Site) -> _Site:
     """After a loss: the content that was kept, so that positions fit the encodings again."""
-    items = site.shape.family is Family.MAP
-    kept = [v for v in site.shape.content if _keeps(site.encoder, v[1] if items else v)]
+    encoder, known = site.encoder, len(site.encoder.losses)
+    pack = encoder.pack_items if site.shape.family is Family.MAP else encoder.pack_each
+    kept = [each for each in site.shape.content if pack([each], site.path, exact=False)]
+    del encoder.losses[known:]  # they were told when all were packed
     return site._replace(shape=replace(site.shape, content=kept))
-
-
-def _keeps(encoder: Encoder, value: object) -> bool:
-    known = len(encoder.losses)
-    kept = not isinstance(encoder.pack(value), Dropped)
-    del encoder.losses[known:]
-    return kept
 
 
 def _take_apart(site: _Site, encoded: list[bytes]) -> tuple[Node, ...]:

@@ -69,6 +69,14 @@ class Encoder:
             self._walker.lose(error, value)
             return DROPPED
 
+    def pack_key(self, key: object, path: Steps, value: object) -> bytes | Dropped:
+        """The same for a key, or an element of a set: no part of it is left out, but the value."""
+        try:
+            return self._native.pack(key) or self._walker.drive(self._walker.whole(key, path))
+        except SerializationError as error:
+            self._walker.lose(error, value)
+            return DROPPED
+
     def pack_at_once(self, value: object) -> bytes | None:
         """The bytes of a value from one native call, or None if it must be walked."""
         return self._native.pack(value)
@@ -202,7 +210,8 @@ class Encoder:
         return Shape(Family.MAP, Number.RECORD, payload[1:end], list(fields.items()))
 
     def _canonical(self, elements: list[object], path: Steps) -> list[object]:
-        keyed = [(self._whole(element, path), element) for element in elements]
+        packed = [self.pack_key(each, (*path, at), each) for at, each in enumerate(elements)]
+        keyed = [each for each in zip(packed, elements, strict=True) if each[0] is not DROPPED]
         return [element for _, element in sorted(keyed, key=itemgetter(0))]
 
     def _whole(self, value: object, path: Steps) -> bytes:

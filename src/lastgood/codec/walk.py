@@ -155,7 +155,7 @@ class Walker:
         elif kind.family is Family.MAP:
             number, packed = yield from self._mapping(number, body, path, gaps=kind.gaps)
         else:
-            parts = yield from self.each(body, path)
+            parts = yield from self.each(body, path, whole=number in SETS)
             packed = array(sorted(parts) if number in SETS else parts)
         return ext(number, head + packed)
 
@@ -188,13 +188,20 @@ class Walker:
         return array(parts)
 
     def each(
-        self, values: Iterable[object], path: Steps, first: int = 0, *, gaps: bool = False
+        self,
+        values: Iterable[object],
+        path: Steps,
+        first: int = 0,
+        *,
+        gaps: bool = False,
+        whole: bool = False,
     ) -> Walks:
         """The bytes of each element that can be kept; the first one has that number."""
         found = []
         for index, value in enumerate(values, first):
             try:
-                found.append(self._quick(value) or (yield value, (*path, index)))
+                visit = self.whole if whole else _asked
+                found.append(self._quick(value) or (yield from visit(value, (*path, index))))
             except SerializationError as error:
                 self.lose(error, value)
                 if gaps:
@@ -213,8 +220,16 @@ class Walker:
                     found.append(name + _NONE)
         return found
 
+    def whole(self, value: object, path: Steps) -> Walk:
+        """A key, or an element of a set: without a part of it, it could be equal to another one."""
+        self._wholes += 1
+        try:
+            return (yield value, path)
+        finally:
+            self._wholes -= 1
+
     def _item(self, key: object, value: object, path: Steps) -> Walk:
-        name = self._quick(key) or (yield key, path)
+        name = self._quick(key) or (yield from self.whole(key, path))
         return name + (self._quick(value) or (yield value, path))
 
     def lose(self, error: SerializationError, value: object) -> None:
@@ -240,6 +255,10 @@ class Walker:
         except Exception as error:  # an object that was never filled, a failing encode function
             because = f"{refusal.noun(value)} cannot be taken apart ({error!r})"
             raise refusal.refused(value, path, self._root, because) from error
+
+
+def _asked(value: object, path: Steps) -> Walk:
+    return (yield value, path)
 
 
 _WALKERS: dict[type, Callable[..., Walk]] = {

@@ -105,6 +105,33 @@ async def a_loss_in_what_an_encode_function_gave(store: Store, value: Any) -> No
 
 
 @case("S05")
+async def a_key_beside_huge_values(store: Store) -> None:
+    """An item whose key cannot be kept goes; each of the others keeps its own value."""
+    client = store.client(on_unserializable="drop")
+    kept = {f"k{n}": f"{n}" * (50_000 if n % 50 == 9 else 1) for n in range(300)}
+    saved = await save(client, "s", {"d": {len: "lost", **kept}})
+    found = await store.client(cache_bytes=0).restore(saved)
+    assert found.state == {"d": kept}
+    assert len(found.losses) == 1
+
+
+@case("S05", each={"small": 1, "large": 100})
+async def a_loss_in_a_key_or_an_element_of_a_set(store: Store, count: int) -> None:
+    """They go whole: without a part of it, one could be equal to another that is there."""
+    client = store.client(on_unserializable="drop")
+    names = [f"{n}" * 100 for n in range(count)]
+    items: dict[object, object] = {(3,): 2} | {(name,): name for name in names}
+    elements: set[object] = {1, (3,), frozenset(), *names}
+    lost: list[object] = [len, (3, len), frozenset({len})]
+    state = {"d": {(3, len): 1} | items, "s": elements.union(lost)}
+    for _ in range(2):
+        found = await client.restore(await save(client, "s", state))
+        assert found.state == {"d": items, "s": elements}
+        assert len(found.losses) == 4
+        assert found.verify_integrity()
+
+
+@case("S05")
 async def a_loss_in_an_append(store: Store) -> None:
     """An append under `drop` keeps what can be kept and reports the rest, warm or cold."""
     first = store.client(on_unserializable="drop")
