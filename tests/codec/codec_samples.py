@@ -285,6 +285,7 @@ SAMPLES: dict[str, object] = {
         np.str_("é"),
         np.datetime64("2024-01-01"),
     ],
+    "numpy texts": [np.str_(""), np.str_("\0a\0"), np.bytes_(b""), np.bytes_(b"a\0")],
     "messages": [
         HumanMessage("hi", id="1"),
         AIMessage("", tool_calls=[{"name": "f", "args": {"a": 1}, "id": "t"}]),

@@ -16,6 +16,7 @@ from lastgood.codec.kinds import Kind, Number, Refused, Unresolved
 from lastgood.codec.labels import ancestry, namespace
 
 _KINDS = frozenset("biufcSUVmM")
+_CHARACTER = {"S": 1, "U": 4}
 _PLAIN = re.compile(r"[<>|=]?[biufcSUVmM?][0-9]*(\[[0-9A-Za-z]+\])?")
 
 
@@ -94,7 +95,17 @@ def _take_scalar(value: Any) -> object:
 
 def _make_scalar(body: Any) -> object:
     description, data = body
-    return _make_array([description, [], data])[()]
+    dtype = _dtype(description)
+    if dtype.kind not in "SU":
+        return _make_array([description, [], data])[()]
+    # An array would cut zeros off their end; and an empty one gives bytes, though it has no size.
+    if len(data) != max(dtype.itemsize, _CHARACTER[dtype.kind]):
+        raise ValueError("text and its dtype differ in size")
+    text = bytes(data[: dtype.itemsize])
+    if dtype.kind == "S":
+        return dtype.type(text)
+    order = "be" if dtype.newbyteorder(">") == dtype else "le"
+    return dtype.type(text.decode(f"utf-32-{order}", "surrogatepass"))
 
 
 ARRAY = Kind(Number.NDARRAY, "ndarray", _take_array, _make_array)
