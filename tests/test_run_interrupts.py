@@ -33,14 +33,16 @@ def status(client: BlockingClient, thread: str) -> str:
 
 
 class Hitting:
-    """A failpoint that sends Ctrl-C once."""
+    """A failpoint that sends Ctrl-C once, the first time or a later one."""
 
-    def __init__(self, backend: SqliteBackend, point: str) -> None:
+    def __init__(self, backend: SqliteBackend, point: str, *, after: int = 0) -> None:
         self.point = point
+        self.after = after
         backend.failpoint = self
 
     def __call__(self, point: str) -> None:
-        if point == self.point:
+        self.after -= point == self.point
+        if point == self.point and self.after < 0:
             self.point = ""
             # A run in the background inherits that it is ignored.
             with handling(signal.SIGINT, signal.default_int_handler):
@@ -48,6 +50,27 @@ class Hitting:
 
 
 # Ctrl-C
+
+
+@pytest.mark.parametrize("saved", ["before-write", "after-commit"])
+@pytest.mark.parametrize("appended", ["before-write", "after-commit"])
+@pytest.mark.parametrize("given", [False, True])
+def test_an_append_and_a_save_that_are_interrupted(
+    appended: str, saved: str, given: bool, tmp_path: Path
+) -> None:
+    """The items that the save has, too, are not appended once more by the next append."""
+    backend = SqliteBackend(tmp_path / "x.db")
+    client = BlockingClient.on(backend)
+    with client.run("s", initial={"log": [1]}) as run:
+        Hitting(backend, appended)
+        with pytest.raises(KeyboardInterrupt):
+            run.append("log", 2)
+        Hitting(backend, saved, after=1)  # the first is about the outcome of the append
+        state = {"log": [1, 2]}
+        with pytest.raises(KeyboardInterrupt):
+            run.save(state) if given else run.save()
+        last = run.append("log", 3)
+        assert client.restore(last).state == run.state == {"log": [1, 2, 3]}
 
 
 @pytest.mark.parametrize("point", ["before-write", "before-commit", "after-commit"])

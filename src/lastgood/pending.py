@@ -12,7 +12,6 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from lastgood.errors import TransientStorageError
-from lastgood.rows import CheckpointRow
 from lastgood.splitting import Addition
 
 TRIES = 20
@@ -42,11 +41,11 @@ def never_alone(where: str) -> TransientStorageError:
 class Pending:
     """What an append, and those before it of which nobody knows the outcome, put into a list."""
 
-    id: bytes
-    """Of the checkpoint that has them, if it is there."""
     added: tuple[Addition, ...]
     target: MutableSequence[Any]
     items: tuple[Any, ...]
+    ids: set[bytes] = field(default_factory=set, init=False)
+    """Of the checkpoints that have them if they are there: its own, and those of saves since."""
     _begun: bool = field(default=False, init=False)
     _shown: bool = field(default=False, init=False)
 
@@ -58,11 +57,6 @@ class Pending:
             self._begun = True
             self.target.extend(self.items)
         self._shown = True
-
-    def in_row(self, row: CheckpointRow | None) -> Pending:
-        """The same, which a later checkpoint has, too."""
-        self.id = row.id if row else self.id
-        return self
 
     def _are_there(self) -> bool:
         """Whether an interrupt came between the items and the note of them."""

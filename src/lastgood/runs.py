@@ -245,8 +245,8 @@ class Run(AsyncOnly, Generic[S]):
             captured = self._captured(state)
         label = await self._commit(self._save_intent(captured, about))
         # Who was called before an interrupt leaves it to be recognised by its repetition.
-        awaited = working and seen.broken_off != self._broken_off
-        self._pending = self._pending.in_row(self._row) if awaited and self._pending else None
+        if not (working and seen.broken_off != self._broken_off):
+            self._pending = None
         return label
 
     async def append(self, path: str, *items: Any, step_name: str | None = None) -> str:
@@ -271,7 +271,7 @@ class Run(AsyncOnly, Generic[S]):
 
     def _remember(self, done: list[Pending]) -> None:
         """An interrupt came between the end of an append and its return: its caller may repeat."""
-        if done and self._pending is None and self._row and self._row.id == done[0].id:
+        if done and self._pending is None and self._row and self._row.id in done[0].ids:
             self._pending = done[0]
 
     async def _append(
@@ -288,7 +288,7 @@ class Run(AsyncOnly, Generic[S]):
         stored = await self._base()
         assert self._row is not None
         before = self._pending
-        missing = before.added if before and before.id != self._row.id else ()
+        missing = before.added if before and self._row.id not in before.ids else ()
         if before is not None and added in before.added:
             if not missing:
                 done.append(before)
@@ -301,7 +301,7 @@ class Run(AsyncOnly, Generic[S]):
             tree = grafted(self._core.codec, encoder, tree, each)
         captured = self._core.captured(tree, encoder, self._row.id, stored)
         intent = self._save_intent(captured, about)
-        pending = Pending(intent.draft.id, every, target, items)
+        pending = Pending(every, target, items)
         label = await self._shown(intent, pending, before)
         done.append(pending)
         self._pending = None
@@ -337,8 +337,7 @@ class Run(AsyncOnly, Generic[S]):
             scope = Scope(self._core.tenant, self.session_id, self.agent_id, self.branch)
             found = await self._core.backend.look(scope)
             check_holder(self._thread, found, self.session_id)
-            where = f"{self.session_id}/{self.agent_id}"
-            raise moved_on(where, found, None, REMOVED) from None
+            raise moved_on(f"{self.session_id}/{self.agent_id}", found, None, REMOVED) from None
 
     async def finish(self, result: Any = None) -> None:
         """Say that the work is done: the thread's status becomes `done`.
@@ -375,6 +374,8 @@ class Run(AsyncOnly, Generic[S]):
         """Commit a step. Whoever is interrupted here does not learn the outcome."""
         await self._core.pulse.step(self)
         self._unsettled = (*self._unsettled, intent.draft.id)
+        if self._pending is not None:
+            self._pending.ids.add(intent.draft.id)
         row = await self._driver.run(self._core.save(intent))
         self._row, self._unsettled = row, ()
         self.branch = row.branch
@@ -384,10 +385,9 @@ class Run(AsyncOnly, Generic[S]):
         """Recognise our own work: a commit that was interrupted may have happened after all."""
         if not self._unsettled:
             return
-        intent = Settle(
-            self._core.tenant, self.session_id, self.agent_id, self.branch, self._unsettled
-        )
-        head = (await self._driver.run(self._core.backend.commit(intent))).answer
+        core, where = self._core, (self.session_id, self.agent_id, self.branch)
+        intent = Settle(core.tenant, *where, self._unsettled)
+        head = (await self._driver.run(core.backend.commit(intent))).answer
         if isinstance(head, CheckpointRow):
             self._row = head
         self._unsettled = ()
