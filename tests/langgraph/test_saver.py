@@ -18,7 +18,7 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.types import Command, Interrupt, Send
 
 from lastgood import ThreadDeletedError
-from lastgood.adapters.langgraph import LastgoodSaver
+from lastgood.adapters.langgraph import LastgoodSaver, putting
 from lastgood.client import Client
 from lastgood.errors import SerializationError
 from lastgood.testing.harness import BackendHarness
@@ -94,6 +94,24 @@ class TestWrites:
         assert list(saver.list(None)) == []
         at, _ = put(saver, {}, checkpoint=made)
         found = saver.get_tuple(at)
+        assert found is not None
+        assert found.pending_writes == [("task", "x", 1)]
+
+    def test_that_came_before_outlive_the_process_that_put_it(
+        self, saver: LastgoodSaver, harness: BackendHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = checkpoint({"a": 1})
+        saver.put_writes(config(id=made["id"]), [("x", 1)], "task")
+
+        async def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(putting, "take_over", killed)
+            with pytest.raises(KeyboardInterrupt):
+                put(saver, {}, checkpoint=made)
+        with LastgoodSaver(Client.on(harness.backend())) as other:
+            found = other.get_tuple(config())
         assert found is not None
         assert found.pending_writes == [("task", "x", 1)]
 

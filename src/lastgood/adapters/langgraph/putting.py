@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, cast
 import ormsgpack
 from langgraph.checkpoint.base import Checkpoint
 
-from lastgood.adapters.graph_names import WRITES, Spot, revised_place, run_place
+from lastgood.adapters.graph_names import Spot, revised_place, run_place
 from lastgood.adapters.langgraph.leftovers import as_before, kept, left_out
 from lastgood.adapters.langgraph.memory import Entry, Memory
+from lastgood.adapters.langgraph.parking import park, take_over
 from lastgood.adapters.langgraph.shapes import (
     FRAMEWORK,
     Context,
@@ -26,23 +27,20 @@ from lastgood.adapters.langgraph.shapes import (
     write_drafts,
 )
 from lastgood.alias_rules import Known, SaveAs
-from lastgood.backend import ItemListing
 from lastgood.building import build_state
 from lastgood.codec import Dropped
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
 from lastgood.errors import CheckpointNotFoundError, SerializationError
-from lastgood.item_rules import ChangeItems, ChangeItemsBeside, ItemDraft, hidden
+from lastgood.item_rules import ChangeItemsBeside, ItemDraft
 from lastgood.manifest import Stored, may_have
-from lastgood.rows import CheckpointRow, ItemRow
+from lastgood.rows import CheckpointRow
 from lastgood.rules import Save
-from lastgood.shelving import change_items, every_item
+from lastgood.shelving import change_items
 from lastgood.splitting import split
 from lastgood.tree import Fields, Node, settled
 
 _START = ormsgpack.packb("__start__")
-PARKED = 24 * 3600.0
-"""Seconds for which writes of a thread that is not there are kept."""
 
 
 class Put(NamedTuple):
@@ -209,9 +207,9 @@ class Putting:
         draft = intent.save.draft
         if draft.stored is not None and draft.base != put.intent.parent_id:
             core.cache.put(draft.base, draft.stored)  # it was another line's, which goes on
-        self._remember(put, row)
         if row.seq == 1:
-            await self._take_over(put.spot.thread)
+            await take_over(core, put.spot.thread)
+        self._remember(put, row)
         return row
 
     async def _completed(self, intent: SaveAs, put: Put) -> SaveAs:
@@ -268,23 +266,10 @@ class Putting:
             if run is not None:
                 self._memory.note(thread, run)
             return
-        parked = tuple(draft._replace(ttl=PARKED) for draft in drafts)
-        tenant = hidden(core.tenant, "parked")
-        await change_items(core, ChangeItems(tenant, thread, puts=parked))
+        await park(core, thread, drafts)
         # It may have begun in between, and then have looked before these were there.
         if (await core.backend.look(Scope(core.tenant, thread))).live is not None:
-            await self._take_over(thread)
-
-    async def _take_over(self, thread: str) -> None:
-        """Move parked writes into their thread."""
-        core, tenant = self._core, hidden(self._core.tenant, "parked")
-        rows = [row async for row in every_item(core, ItemListing(thread, WRITES), tenant)]
-        if rows:
-            drafts = tuple(_again(row) for row in rows)
-            await change_items(core, ChangeItems(core.tenant, thread, puts=drafts, opens=False))
-            # Not the whole of it: others may have been parked since the list was read.
-            moved = tuple(row.place for row in rows)
-            await change_items(core, ChangeItems(tenant, thread, drops=moved))
+            await take_over(core, thread)
 
 
 def crossed(tree: Fields, *, starts: bool) -> Fields:
@@ -330,7 +315,3 @@ def _late(put: Put) -> CheckpointNotFoundError:
         "still went on from it.",
         hint="Begin the run again: it goes on from the newest checkpoint that is left.",
     )
-
-
-def _again(row: ItemRow) -> ItemDraft:
-    return ItemDraft(row.shelf, row.key, row.value, row.text, first_wins=True)

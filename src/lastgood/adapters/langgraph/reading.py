@@ -12,13 +12,14 @@ from typing import Any, NamedTuple, cast
 
 from lastgood.adapters.graph_names import REVISED, WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.memory import Entry, Memory
+from lastgood.adapters.langgraph.parking import take_over
 from lastgood.adapters.langgraph.shapes import Context, Shape, is_ours, read_writes
 from lastgood.alias_rules import SHELF, Alias, found_alias, read_alias
 from lastgood.backend import ItemListing, Listing, Located, ThreadListing
 from lastgood.building import build_state
 from lastgood.checkpoints import read_mapping
 from lastgood.codec import Codec
-from lastgood.commits import Found, Place, Scope
+from lastgood.commits import Place, Scope
 from lastgood.core import Core
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Stored
@@ -140,7 +141,8 @@ class Reading:
         found = await self._core.backend.look(
             Scope(self._core.tenant, thread, items=tuple(dict.fromkeys(places)))
         )
-        return _aliases(found, places)
+        named = {place: found_alias(found, place) for place in places}
+        return {place: alias for place, alias in named.items() if alias is not None}
 
     def row(self, located: Located) -> Row:
         """A row of ours with its names."""
@@ -152,6 +154,9 @@ class Reading:
         if not rows:
             return []
         if writes is None:
+            first = rows[-1]
+            if first.located.row.seq == 1 and not self._memory.get(first.spot, first.context.id):
+                await take_over(self._core, first.spot.thread)
             prefixes = [row.spot.prefix(row.context.id) for row in rows]
             writes = await self._writes(rows[0].spot.thread, prefixes)
         raws: list[Raw] = []
@@ -384,11 +389,6 @@ class Reading:
         """What all aliases of a thread name."""
         listing = ItemListing(thread, SHELF)
         return {row.place: read_alias(row) async for row in every_item(self._core, listing)}
-
-
-def _aliases(found: Found, places: Sequence[Place]) -> dict[Place, Alias]:
-    named = {place: found_alias(found, place) for place in places}
-    return {place: alias for place, alias in named.items() if alias is not None}
 
 
 def _same(stored: object, value: object) -> bool:
