@@ -4,6 +4,7 @@ import asyncio
 import math
 import random
 import tempfile
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,22 @@ class TestValues:
             return await store.aget(("a",), "k")
 
         assert asyncio.run(changed_meanwhile()).value == {"n": 0, "steps": ["first"]}
+
+    @pytest.mark.parametrize("ttl", [None, 5])
+    def test_are_read_once_and_on_the_thread_of_the_caller(
+        self, store: LastgoodStore, ttl: float | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        codec, threads = store._core.codec, list[int]()
+        unpack = codec.unpack
+
+        def noted(*pieces: bytes) -> object:
+            threads.append(threading.get_ident())
+            return unpack(*pieces)
+
+        monkeypatch.setattr(codec, "unpack", noted)
+        asyncio.run(store.aput(("n",), "k", {"when": datetime.now(UTC)}, ttl=ttl))
+        assert asyncio.run(store.aget(("n",), "k")) is not None
+        assert threads == [threading.get_ident()]
 
     def test_are_kept_as_they_are(self, store: LastgoodStore) -> None:
         value = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+import ormsgpack
 from langgraph.store.base import Item, SearchItem
 
 from lastgood.backend import ItemListing, ThreadEntry, ThreadListing
@@ -74,6 +75,11 @@ class Kept(NamedTuple):
     def value(self, codec: Codec) -> dict[str, Any]:
         """What was put; on the caller's thread."""
         return cast("list[Any]", codec.unpack(self.row.value))[0]  # type: ignore[no-any-return]
+
+    def ttl(self, codec: Codec) -> float:
+        """Minutes, of a value that has a time to live; what users' classes need is not decoded."""
+        found = ormsgpack.unpackb(self.row.value, ext_hook=lambda _code, _data: None)[1]
+        return found if found is not None else cast("list[Any]", codec.unpack(self.row.value))[1]  # type: ignore[no-any-return]
 
     def item(self, codec: Codec) -> Item:
         """As LangGraph knows it."""
@@ -189,10 +195,10 @@ class Keeping:
         client may only read.
         """
         for kept in read:
-            ttl = cast("list[Any]", self._core.codec.unpack(kept.row.value))[1]
-            if ttl is None or kept.row.expires_at is None:
+            if kept.row.expires_at is None:
                 continue
-            draft = ItemDraft(*kept.row.place, kept.row.value, ttl=ttl * 60, quiet=True)
+            ttl = kept.ttl(self._core.codec) * 60
+            draft = ItemDraft(*kept.row.place, kept.row.value, ttl=ttl, quiet=True)
             expected = {kept.row.place: kept.row.value}
             intent = ChangeItems(
                 self._tenant, spelled(kept.namespace), (draft,), expected=expected, opens=False
