@@ -39,9 +39,10 @@ class CheckpointManager:
     """Saves objects under keys and loads them back.
 
     `backend` is "memory" (if left out), "file" (readable JSON files below `path`), "sqlite", the
-    address of a store, or a client of either colour. Every save is kept: a key has a history. `fmt="pickle"` is
-    for objects of any class; it is signed with `key`, or with a key that is made once for this user
-    outside of the data. The methods block, and may be called inside a running event loop.
+    address of a store, or a client of either colour. Every save is kept: a key has a history.
+    `fmt="pickle"` is for objects of any class; it is signed with `key`, or with a key that is made
+    once for this user outside of the data. The methods block, and may be called inside a running
+    event loop.
     """
 
     def __init__(
