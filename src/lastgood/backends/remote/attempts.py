@@ -34,7 +34,7 @@ class Attempt:
         self.place = self.aim.place
         self.refused: Taken = NOTHING
         self.tries = Tries()
-        self.doubtful: Writes | None = None
+        self.doubtful: Decision | None = None
         """What was sent first, if nobody knows whether it was carried out."""
         self.writes: Writes | None = None
         """What became of it, once that is known."""
@@ -43,9 +43,9 @@ class Attempt:
         self.alone = not isinstance(intent, Accompanied)
         """Whether it takes nobody along."""
 
-    def doubt(self, writes: Writes) -> None:
-        """Nobody knows whether these were carried out: next time they may be there."""
-        self.doubtful = self.doubtful or writes
+    def doubt(self, decision: Decision) -> None:
+        """Nobody knows whether this was carried out: next time it may be there."""
+        self.doubtful = self.doubtful or decision
         self.again()
 
     def again(self) -> None:
@@ -59,6 +59,17 @@ class Attempt:
             error.hint = f"{error.hint} {_IN_DOUBT}".lstrip()
         return error
 
+    def left(self, decision: Decision) -> Decision:
+        """What is left to do of a decision that the store was asked about.
+
+        Where others have changed all that was to be changed, they did so at the same time as the
+        first attempt or behind it. It counts as done before them, or it would undo theirs.
+        """
+        first = self.doubtful
+        if first is None or decision.change is None or not _overtaken(first, decision):
+            return decision
+        return Decision(first.writes, decision.found, None)
+
     def told(self, decision: Decision) -> Writes:
         """What the caller is told: where nothing was left to do, that it was done by this commit.
 
@@ -66,7 +77,7 @@ class Attempt:
         of them is told as it is by now. Items that are neither as they were expected nor as they
         were to become were changed by somebody else.
         """
-        writes, first = decision.writes, self.doubtful
+        writes, first = decision.writes, self.doubtful and self.doubtful.writes
         if first is None or first.checkpoint is not None or first.run is not None:
             return writes
         if isinstance(self.aim.intent, Settle):
@@ -74,6 +85,21 @@ class Attempt:
         if isinstance(writes.answer, ItemOutcome) and not writes.answer.done:
             return writes
         return first if decision.change is None else writes._replace(answer=first.answer)
+
+
+def _overtaken(first: Decision, now: Decision) -> bool:
+    """Whether a thread that was to go has begun anew, or what items were found has changed."""
+    writes, ended, ending = first.writes, first.writes.wiped, now.writes.wiped
+    if ended is not None and ending is not None:
+        return ended.thread != ending.thread
+    if writes._replace(thread=None, items=(), dropped=(), answer=None) != Writes():
+        return False
+    was, live = first.found.live, now.found.live
+    if was is not None and (live is None or live.thread != was.thread):
+        return True
+    before, found = first.found.items, now.found.items
+    places = [row.place for row in (*writes.items, *writes.dropped)]
+    return all(found.get(place) != before.get(place) for place in places)
 
 
 class Tries:

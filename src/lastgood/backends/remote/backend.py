@@ -261,7 +261,7 @@ class RemoteBackend(Backend, forking.Forkable):
     async def _tried(self, attempt: Attempt) -> bool:
         """Decide and write; False if another writer came in between."""
         while True:
-            decision = await self._decision(attempt)
+            decision = attempt.left(await self._decision(attempt))
             if decision.change is None:
                 attempt.writes = attempt.told(decision)
                 return True
@@ -328,8 +328,8 @@ class RemoteBackend(Backend, forking.Forkable):
 
     async def _decision(self, attempt: Attempt) -> Decision:
         """What to write: decided on what is remembered, else on what the store says."""
-        aim = attempt.aim
-        while (known := self._memory.get(aim.place)) and (now := self._clock.now()) is not None:
+        aim, sure = attempt.aim, attempt.doubtful is None
+        while sure and (known := self._memory.get(aim.place)) and (now := self._clock.now()):
             try:
                 decision = self._recalled(attempt, known, now)
             except Exhausted as empty:

@@ -60,7 +60,7 @@ class Company(NamedTuple):
     def doubted(self) -> None:
         """Tell all that nobody knows."""
         for attempt, decision in self.members:
-            attempt.doubt(decision.writes)
+            attempt.doubt(decision)
 
 
 def _both(first: Change, second: Change) -> Change | None:
