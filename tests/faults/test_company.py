@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from network_bench import Play, Server
 
 from lastgood import StorageFullError, TransientStorageError
 from lastgood.backends.remote import backend as remote
-from lastgood.backends.remote import company
+from lastgood.backends.remote import company, turns
 from lastgood.backends.remote.backend import RemoteBackend
 from lastgood.backends.remote.changes import Change
 from lastgood.driver import pause
@@ -254,3 +255,37 @@ def test_one_of_them_is_cancelled(cancelled: int, play_tasks: Play, proxy: Proxy
         assert await meeting.seen() == BOTH
 
     play_tasks(body)
+
+
+def test_who_is_tired_of_waiting_recognises_what_was_done_for_it(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commit is on its way with that of another one, whose answer takes long."""
+    monkeypatch.setattr(turns, "PATIENCE", 0.3)
+
+    async def body(store: Store) -> None:
+        meeting = await Meeting.of(store)
+        whole = meeting._apply
+
+        async def slow(change: Change) -> Any:
+            outcome = await whole(change)
+            if change.checkpoint is not None and len(meeting.changes) == 2:
+                await pause(1)
+            return outcome
+
+        meeting._apply = slow  # type: ignore[method-assign]
+        parent = str(UUID(bytes=meeting.id))
+        save = partial(
+            meeting.client.save,
+            "a",
+            session_id="s",
+            execution_state={"n": 1},
+            parent_id=parent,
+            on_conflict="reject",
+        )
+        writes, saved = await meeting.play(meeting.writes(b"one"), save)
+        assert writes.answer.done
+        assert isinstance(saved, str), saved
+        assert await meeting.seen() == BOTH
+
+    play(body)

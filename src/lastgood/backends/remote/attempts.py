@@ -38,10 +38,18 @@ class Attempt:
         """What was sent first, if nobody knows whether it was carried out."""
         self.writes: Writes | None = None
         """What became of it, once that is known."""
+        self.sent: Decision | None = None
+        """What is on its way for it in a change of somebody else."""
         self.begun = False
         """Whether it has had its turn."""
         self.alone = not isinstance(intent, Accompanied)
         """Whether it takes nobody along."""
+
+    def begin(self) -> None:
+        """It has its turn, or goes on without: then what is on its way for it may be there."""
+        self.begun = True
+        if self.sent is not None:
+            self.doubt(self.sent)
 
     def doubt(self, decision: Decision) -> None:
         """Nobody knows whether this was carried out: next time it may be there."""

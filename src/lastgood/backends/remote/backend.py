@@ -235,7 +235,7 @@ class RemoteBackend(Backend, forking.Forkable):
         return attempt.writes
 
     async def _insisted(self, attempt: Attempt) -> None:
-        attempt.begun = True
+        attempt.begin()
         if attempt.writes is not None:
             return  # it was taken along
         if not attempt.alone:
@@ -323,6 +323,8 @@ class RemoteBackend(Backend, forking.Forkable):
                 self._memory.note(place, company.known)
             elif outcome != "stream" or company.is_shared:
                 self._memory.forget(place)
+            if outcome != "done":
+                company.parted()
         self.failpoint("after-commit")
         return outcome
 

@@ -49,6 +49,10 @@ class Company(NamedTuple):
         change = decision.change and _both(self.change, decision.change)
         if change is None:
             return None
+        attempt.sent = decision
+        if attempt.begun:  # looked at last, so that it knows if it does not wait any more
+            attempt.sent = None
+            return None
         members = (*self.members, (attempt, decision))
         return Company(change, members, expected(self.known, decision))
 
@@ -56,6 +60,12 @@ class Company(NamedTuple):
         """Tell all that they are done."""
         for attempt, decision in self.members:
             attempt.writes = attempt.told(decision)
+            attempt.sent = None
+
+    def parted(self) -> None:
+        """Nothing of it is on its way any more."""
+        for attempt, _ in self.members:
+            attempt.sent = None
 
     def doubted(self) -> None:
         """Tell all that nobody knows."""
