@@ -258,7 +258,55 @@ def test_a_role_that_may_not_do_that_goes_on_with_what_is_there(
     assert sql("SELECT value FROM lastgood.meta WHERE name = 'format'") == [("1",)]
 
 
+@pytest.fixture
+def dump(first_format: str) -> Iterator[psycopg.Connection]:
+    """Somebody who reads the tables in a transaction that takes long."""
+    with psycopg.connect(first_format) as connection:
+        connection.execute("SELECT count(*) FROM lastgood.thread")
+        yield connection
+
+
+def test_tables_that_somebody_reads_for_long_are_used_as_they_are(
+    first_format: str, dump: psycopg.Connection, sql: Sql
+) -> None:
+    """Nobody waits for a lock, for all others would wait behind it until the dump has ended."""
+    with BlockingClient.postgres(first_format) as client:
+        work(client)
+        sql("SET lock_timeout = 2000", "UPDATE lastgood.thread SET version = version + 1")
+        assert sql("SHOW lock_timeout") == [("0",)]
+    assert sql("SELECT value FROM lastgood.meta WHERE name = 'format'") == [("1",)]
+    dump.rollback()
+    with BlockingClient.postgres(first_format) as client:
+        client.threads()
+    assert sql("SELECT value FROM lastgood.meta WHERE name = 'format'") == [("2",)]
+
+
+def test_a_migration_leaves_the_settings_of_a_transaction_alone(first_format: str) -> None:
+    with psycopg.connect(first_format) as connection:
+        connection.execute("SET LOCAL lock_timeout = 4000")
+        BlockingClient.postgres(connection).threads()
+        found = connection.execute("SHOW lock_timeout").fetchall()
+        assert found == [("4s",)]
+        assert connection.execute("SHOW statement_timeout").fetchall() == [("0",)]
+
+
 # the command line
+
+
+@pytest.mark.usefixtures("dump")
+def test_db_migrate_says_that_it_cannot_be_done_now(
+    first_format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["db", "migrate", "--store", first_format]) not in (0, None)
+    assert "others use the tables" in capsys.readouterr().err
+
+
+def test_db_migrate_says_that_the_role_may_not(
+    first_format: str, role: str, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sql(*schema.grants("lastgood", role))
+    assert main(["db", "migrate", "--store", as_role(first_format, role)]) not in (0, None)
+    assert "--since 1" in capsys.readouterr().err
 
 
 def test_db_status_and_migrate(database: str, capsys: pytest.CaptureFixture[str]) -> None:

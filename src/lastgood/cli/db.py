@@ -43,7 +43,7 @@ def _status(options: Namespace) -> int:
 def _migrate(options: Namespace) -> int:
     backend = _backend(options)
     try:
-        found = run_blocking(backend.setup())
+        found = run_blocking(backend.setup(must=True))
     finally:
         run_blocking(backend.close())
     _print(found, options)

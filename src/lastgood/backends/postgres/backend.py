@@ -103,12 +103,14 @@ class PostgresBackend(RemoteBackend):
         if not self._ready:
             await self.setup()
 
-    async def setup(self) -> Standing:
-        """Make sure that the tables are there, and of a format that we know."""
+    async def setup(self, *, must: bool = False) -> Standing:
+        """Make sure that the tables are there, and of a format that we know; with `must`, ours."""
         async with session(self._pools) as run:
+            if must:
+                run.wait_for_long()
             if self._wanted is not None:
                 setup.demand(await setup.examined(run), self.url)
-            found = await setup.migrate(run, self.schema, self.url)
+            found = await setup.migrate(run, self.schema, self.url, must=must)
             self._pools.prepares = await run.is_direct()
             # What was made in a transaction of the application may be rolled back with it.
             inside = await run.transaction_id() if run.joins else None

@@ -2,6 +2,10 @@
 
 Forward only, and safe for any number of processes at once: under a lock of the transaction one of
 them does it, and the others find it done. Nothing is made for somebody who only looks.
+
+Tables that are in use are changed if that can be done at once. Who waits for a lock on a table has
+everybody else wait behind it, those of the version before too; and what a dump of hours holds, it
+holds for hours.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import shlex
 import zlib
 from typing import NamedTuple
 
+import psycopg
 from psycopg import errors
 
 from lastgood.backend import Durability
@@ -18,7 +23,20 @@ from lastgood.backends.postgres import schema as postgres_schema
 from lastgood.backends.postgres.statement import CLOCK
 from lastgood.backends.postgres.wire import Session
 from lastgood.backends.remote.clock import ticks
-from lastgood.errors import BackendConnectionError, IncompatibleCheckpointError
+from lastgood.errors import (
+    BackendConnectionError,
+    IncompatibleCheckpointError,
+    TransientStorageError,
+)
+
+LOCK_MS = 500
+"""So long a migration waits for a table that others use."""
+QUICK_MS = 10_000
+"""So long a step of it may take that nobody has asked for, unless the role has a limit."""
+_HELD = (
+    "A dump, or another transaction that is still open, holds them (see pg_locks). Nothing was "
+    "changed: try again when it is over."
+)
 
 
 class Server(NamedTuple):
@@ -122,37 +140,71 @@ async def _may(run: Session, schema: str) -> bool:
     return bool(found)
 
 
-async def migrate(run: Session, schema: str, where: str) -> Standing:
+async def migrate(run: Session, schema: str, where: str, *, must: bool = False) -> Standing:
     """Make what is missing; gives what is there then. Raises IncompatibleCheckpointError.
 
-    Who may not change the tables goes on with those that are there, if they will do.
+    Who cannot change the tables, or not now, goes on with those that are there, if they will do;
+    with `must`, that is an error.
     """
     found = await standing(run, schema)
     if not found.current:
         made = False
+        needed = must or (found.format or 0) < postgres_schema.LEAST
         try:
             async with run.transaction():
-                await _forward(run, schema)
+                await _forward(run, schema, asked=must)
             made = True
-        except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as error:
-            if (found.format or 0) < postgres_schema.LEAST:
-                if isinstance(error, errors.ReadOnlySqlTransaction):
-                    raise
-                raise _no_rights(error, found.server.role, schema) from error
+        except (*_NOT_ALLOWED, *_NOT_NOW) as error:
+            if needed:
+                _explain(error, found, where)
+                raise
         found = (await standing(run, schema))._replace(made=made)
     check(found, where)
     return found
 
 
-async def _forward(run: Session, schema: str) -> None:
+_NOT_ALLOWED = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
+_NOT_NOW = (errors.LockNotAvailable, errors.QueryCanceled)
+
+
+def _explain(error: psycopg.Error, found: Standing, where: str) -> None:
+    """Raise what is wrong, where more can be said than the server does."""
+    if isinstance(error, errors.InsufficientPrivilege):
+        role, since = found.server.role, found.format or 0
+        raise _no_rights(error, role, found.schema, since=since) from error
+    if isinstance(error, errors.LockNotAvailable) and found.format:
+        raise TransientStorageError(f"{where}: others use the tables.", hint=_HELD) from error
+
+
+async def _forward(run: Session, schema: str, *, asked: bool) -> None:
     lock = zlib.crc32(f"lastgood {schema}".encode())
     await run.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
     since, _ = await _format(run, schema)
     # Even IF NOT EXISTS asks for rights on the database, which the owner of a schema may not have.
     named = f"SELECT 1 FROM pg_catalog.pg_namespace WHERE {NAMED}"
     there = bool(await run.execute(named, (schema.encode(),)))
+    before = await _limited(run, asked=asked) if since else {}
     for text in postgres_schema.statements(schema, since or 0, there=there):
         await run.execute(text.replace("%", "%%"))
+    await _set(run, before)  # the transaction may be one of the application, and go on
+
+
+async def _limited(run: Session, *, asked: bool) -> dict[str, str]:
+    """Bound what is done to tables in use; gives the settings that were there."""
+    names = ("lock_timeout", "statement_timeout")
+    shown = ", ".join(f"current_setting('{name}')" for name in names)
+    before = dict(zip(names, (await run.execute(f"SELECT {shown}"))[0], strict=True))
+    limits = {"lock_timeout": str(LOCK_MS)}
+    if not asked and before["statement_timeout"] == "0":
+        limits["statement_timeout"] = str(QUICK_MS)
+    await _set(run, limits)
+    return before
+
+
+async def _set(run: Session, settings: dict[str, str]) -> None:
+    """For the rest of the transaction."""
+    for name, value in settings.items():
+        await run.execute(f"SELECT set_config('{name}', '{value}', true)")
 
 
 def demand(server: Server, where: str) -> None:

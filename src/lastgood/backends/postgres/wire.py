@@ -19,6 +19,7 @@ from psycopg.pq import ExecStatus
 from psycopg_pool import PoolTimeout
 
 from lastgood.backends.postgres.connections import (
+    PATIENT_SECONDS,
     SILENCE_SECONDS,
     BoundAsyncConnection,
     BoundConnection,
@@ -168,6 +169,11 @@ class Session:
     def joins(self) -> bool:
         """Whether it is part of a transaction of the application."""
         return in_transaction(self._connection)
+
+    def wait_for_long(self) -> None:
+        """A table may be large that is changed, and others may be at it first."""
+        if isinstance(self._connection, BoundConnection | BoundAsyncConnection):
+            self._connection.silence = PATIENT_SECONDS
 
     async def transaction_id(self) -> int | None:
         """Of the application's transaction; None as long as nothing was written in it."""
