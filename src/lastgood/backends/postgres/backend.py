@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from psycopg.errors import UniqueViolation
+
 from lastgood.backend import (
     Census,
     Durability,
@@ -53,7 +55,15 @@ _STEPS: dict[Kind, int] = {"thread": 16, "stream": 64}
 """How far each sequence goes at a time."""
 _BATCH = 64
 """So many numbers at least are reserved at a time."""
-_TAKEN: dict[str, Outcome] = {"part_place": "stream", "checkpoint_id": "id", "thread_pkey": "moved"}
+_TAKEN: dict[str, Outcome] = {
+    "part_place": "stream",
+    "(thread, stream, number)=": "stream",
+    "checkpoint_id": "id",
+    "(tenant, id": "id",
+    "thread_pkey": "moved",
+    "(thread)=": "moved",
+}
+"""By the constraint that a statement ran into; or by its columns, for a partition has others."""
 
 
 class PostgresBackend(RemoteBackend):
@@ -185,7 +195,7 @@ class PostgresBackend(RemoteBackend):
             made = changes.statement(self._at, change)
             found = await self._send([made], silence=silence, writes=True)
         except StorageError as error:
-            taken = _TAKEN.get(_constraint(error))
+            taken = _taken(error)
             if taken is None:
                 raise
             if taken == "moved":
@@ -283,7 +293,10 @@ class PostgresBackend(RemoteBackend):
         self._pools.abandon()
 
 
-def _constraint(error: BaseException) -> str:
-    """The name of the constraint that a statement ran into."""
-    diagnosis: Any = getattr(error.__cause__, "diag", None)
-    return getattr(diagnosis, "constraint_name", None) or ""
+def _taken(error: StorageError) -> Outcome | None:
+    """What was there already, if a statement failed for that."""
+    cause: Any = error.__cause__
+    if not isinstance(cause, UniqueViolation):
+        return None
+    told = f"{cause.diag.constraint_name} {cause.diag.message_detail}"
+    return next((outcome for name, outcome in _TAKEN.items() if name in told), None)
