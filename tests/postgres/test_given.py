@@ -187,9 +187,9 @@ def test_what_a_transaction_had_set_up_and_kept_is_looked_at_once(
     setups: list[None] = []
     whole = setup.migrate
 
-    async def counted(*given: Any) -> Any:
+    async def counted(*given: Any, **options: Any) -> Any:
         setups.append(None)
-        return await whole(*given)
+        return await whole(*given, **options)
 
     monkeypatch.setattr(setup, "migrate", counted)
     with psycopg.connect(postgres_url) as connection:
