@@ -15,7 +15,7 @@ import ormsgpack
 from langgraph.checkpoint.base import Checkpoint
 
 from lastgood.adapters.graph_names import Spot, revised_place, run_place
-from lastgood.adapters.langgraph.leftovers import as_before, kept, left_out
+from lastgood.adapters.langgraph.leftovers import as_before, brought, differing, staying
 from lastgood.adapters.langgraph.memory import Entry, Memory
 from lastgood.adapters.langgraph.parking import park, take_over
 from lastgood.adapters.langgraph.shapes import (
@@ -23,7 +23,6 @@ from lastgood.adapters.langgraph.shapes import (
     Context,
     NewWrite,
     step_name,
-    unchanged,
     write_drafts,
 )
 from lastgood.alias_rules import Known, SaveAs
@@ -37,8 +36,8 @@ from lastgood.manifest import Stored, may_have
 from lastgood.rows import CheckpointRow
 from lastgood.rules import Save
 from lastgood.shelving import change_items
-from lastgood.splitting import split
-from lastgood.tree import Fields, Node, settled
+from lastgood.splitting import rebased, split
+from lastgood.tree import Fields, Leaf, Node, settled
 
 _START = ormsgpack.packb("__start__")
 
@@ -53,7 +52,7 @@ class Put(NamedTuple):
     branch: str | None = None
     """The branch that it is to be on; else that of what it follows."""
     left: frozenset[str] = frozenset()
-    """Channels that may have to be taken over from what it follows, which was not at hand."""
+    """Channels that are to be taken over from what it follows, which was not at hand."""
 
 
 class Putting:
@@ -76,8 +75,11 @@ class Putting:
         """Encode the channels that are new; the others are taken over from the parent."""
         known = self._memory.get(spot, parent)
         context = Context.of(checkpoint, parent)
-        left = left_out(checkpoint, new_versions) if parent is not None else frozenset[str]()
-        captured = self._captured(spot, checkpoint, new_versions, known, left)
+        values = self._hooked(checkpoint["channel_values"])
+        left = frozenset[str]()
+        if parent is not None:
+            left = staying(checkpoint, values.keys(), new_versions)
+        captured = self._captured(spot, context, values, known, left)
         step = metadata.get("step")
         about = About(
             agent=spot.lane,
@@ -125,23 +127,20 @@ class Putting:
     def _captured(
         self,
         spot: Spot,
-        checkpoint: Checkpoint,
-        new_versions: Mapping[str, Any],
+        context: Context,
+        values: Mapping[str, Any],
         known: Entry | None,
         left: Collection[str],
     ) -> Captured:
         base = self._core.cache.get(known.id) if known else None
-        same = unchanged(checkpoint, new_versions, known.versions) if known else set()
         id = known.id if known else b""
         if known is None and spot.namespace:
             id, base = self._around(spot)
         encoder = self._core.codec.encoder()
-        values = self._hooked(checkpoint["channel_values"])
         tree = base.tree if base else None
-        if left and known is not None and tree is not None:
-            names = as_before(left, checkpoint["channel_versions"], known.versions)
-            stays = kept(self._core.codec, tree, names)
-            values, same = {**values, **stays}, same | stays.keys()
+        same = as_before(left, context.versions, known.versions) if known else set[str]()
+        if same and tree is not None:
+            values = brought(self._core.codec, tree, same, values)
         if spot.namespace and isinstance(tree, Fields):
             tree = crossed(tree, starts="__start__" in values)
         made = split(encoder, values, tree, same=same)
@@ -213,7 +212,10 @@ class Putting:
         return row
 
     async def _completed(self, intent: SaveAs, put: Put) -> SaveAs:
-        """With the channels that stay, which are read from the parent: it was not in the cache."""
+        """With the channels that stay as the parent has them: it was not in the cache.
+
+        Mostly they are the same already.
+        """
         core, draft, id = self._core, intent.save.draft, intent.parent_id
         found = (await core.backend.find(core.tenant, [id])).get(id)
         base = Context.read(core.codec, found.row).versions if found else {}
@@ -223,15 +225,18 @@ class Putting:
         if not any(may_have(found.row.manifest, name) for name in names):
             return intent  # mostly these are channels that a node has consumed
         stored = await core.stored(found.row)
-        stays = kept(core.codec, stored.tree, names)
-        if not stays:
+        stays = differing(core.codec, draft.tree, stored.tree, names)
+        if stays:
+            encoder = core.codec.encoder()
+            given = cast("dict[str, Any]", build_state(core.codec, draft.tree))
+            made = split(encoder, {**given, **stays}, stored.tree)
+            assert not isinstance(made, Dropped), "all of it has been stored or encoded before"
+            tree = core.captured(made, encoder, id, stored).tree
+        elif draft.stored is None and not isinstance(draft.tree, Leaf):
+            tree = rebased(draft.tree, stored.tree)
+        else:
             return intent
-        encoder = core.codec.encoder()
-        given = cast("dict[str, Any]", build_state(core.codec, draft.tree))
-        made = split(encoder, {**given, **stays}, stored.tree)
-        assert not isinstance(made, Dropped), "all of it has been stored or encoded before"
-        captured = core.captured(made, encoder, id, stored)
-        draft = draft._replace(tree=captured.tree, base=captured.base, stored=captured.stored)
+        draft = draft._replace(tree=tree, base=id, stored=stored)
         return replace(intent, save=intent.save._replace(draft=draft))
 
     def _remember(self, put: Put, row: CheckpointRow) -> None:

@@ -153,16 +153,6 @@ def is_ours(found: Located) -> bool:
     return named and found.row.framework == FRAMEWORK
 
 
-def unchanged(checkpoint: Checkpoint, new_versions: Any, base: Mapping[str, Any]) -> set[str]:
-    """The channels whose values are those of the checkpoint before."""
-    versions = checkpoint["channel_versions"]
-    return {
-        name
-        for name in checkpoint["channel_values"]
-        if name not in new_versions and name in base and base[name] == versions.get(name)
-    }
-
-
 def step_name(metadata: Mapping[str, Any], seen: Mapping[str, Any], before: Any) -> str | None:
     """What people call the step: the nodes that ran, or where the checkpoint comes from."""
     source = metadata.get("source")
