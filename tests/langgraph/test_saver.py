@@ -55,6 +55,20 @@ def ids(found: Any) -> list[str]:
     return [each.config["configurable"]["checkpoint_id"] for each in found]
 
 
+def put_and_killed(
+    saver: LastgoodSaver, made: Checkpoint, monkeypatch: pytest.MonkeyPatch, ns: str = ""
+) -> None:
+    """Put a checkpoint in a process that ends right behind the commit."""
+
+    async def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(putting, "take_over", killed)
+        with pytest.raises(KeyboardInterrupt):
+            saver.put(config(ns=ns), made, {}, {})
+
+
 class TestWrites:
     def test_come_in_the_order_of_path_task_and_number(self, saver: LastgoodSaver) -> None:
         at, _ = put(saver, {"a": 1})
@@ -97,19 +111,38 @@ class TestWrites:
         assert found is not None
         assert found.pending_writes == [("task", "x", 1)]
 
+    @pytest.mark.parametrize("begun", [False, True])
+    @pytest.mark.parametrize("killed", [False, True])
     def test_that_came_before_outlive_the_process_that_put_it(
-        self, saver: LastgoodSaver, harness: BackendHarness, monkeypatch: pytest.MonkeyPatch
+        self,
+        saver: LastgoodSaver,
+        harness: BackendHarness,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        begun: bool,
+        killed: bool,
     ) -> None:
         made = checkpoint({"a": 1})
         saver.put_writes(config(id=made["id"]), [("x", 1)], "task")
+        if begun:  # by somebody who saves there, too
+            saver.client.blocking.save("agent", session_id="t", execution_state={})
+        if killed:
+            put_and_killed(saver, made, monkeypatch)
+        else:
+            put(saver, {}, checkpoint=made)
+        with LastgoodSaver(Client.on(harness.backend())) as other:
+            [listed] = other.list(config())
+            found = other.get_tuple(config())
+        assert found is not None
+        assert found.pending_writes == listed.pending_writes == [("task", "x", 1)]
 
-        async def killed(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(putting, "take_over", killed)
-            with pytest.raises(KeyboardInterrupt):
-                put(saver, {}, checkpoint=made)
+    def test_that_came_before_a_subgraph_began_the_thread(
+        self, saver: LastgoodSaver, harness: BackendHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        outer, inner = checkpoint({"a": 1}), checkpoint({"b": 1})
+        saver.put_writes(config(id=outer["id"]), [("x", 1)], "task")
+        put_and_killed(saver, inner, monkeypatch, ns="node:1")
+        put(saver, {}, checkpoint=outer)
         with LastgoodSaver(Client.on(harness.backend())) as other:
             found = other.get_tuple(config())
         assert found is not None

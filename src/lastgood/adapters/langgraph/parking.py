@@ -1,13 +1,13 @@
 """Writes of threads that are not there yet: kept for a day, out of sight. Operations over a `Core`.
 
-Whoever puts the first checkpoint of a thread takes them over, right behind its commit. A process
-that ends in between leaves that to who reads the checkpoint next: no write that was acknowledged is
-lost.
+Whoever puts the first checkpoint of a thread, or of its graph, takes them over, right behind its
+commit. A process that ends in between leaves that to who reads the checkpoint next: no write that
+was acknowledged is lost.
 """
 
 from __future__ import annotations
 
-from lastgood.adapters.graph_names import WRITES
+from lastgood.adapters.graph_names import WRITES, Spot
 from lastgood.backend import ItemListing
 from lastgood.core import Core
 from lastgood.item_rules import ChangeItems, ItemDraft, hidden
@@ -22,6 +22,15 @@ async def park(core: Core, thread: str, drafts: tuple[ItemDraft, ...]) -> None:
     """Keep writes until their thread begins."""
     parked = tuple(draft._replace(ttl=PARKED) for draft in drafts)
     await change_items(core, ChangeItems(hidden(core.tenant, "parked"), thread, puts=parked))
+
+
+def may_be_parked(spot: Spot, parent: str | None, seq: int) -> bool:
+    """Whether writes of a checkpoint may still be there: it is the first of its thread or graph.
+
+    A thread may have been begun by a subgraph, whose checkpoints wait for none of the graph around
+    it, or by somebody else who saves there.
+    """
+    return seq == 1 or (parent is None and not spot.namespace)
 
 
 async def take_over(core: Core, thread: str) -> None:

@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import Checkpoint
 from lastgood.adapters.graph_names import Spot, revised_place, run_place
 from lastgood.adapters.langgraph.leftovers import as_before, brought, differing, staying
 from lastgood.adapters.langgraph.memory import Entry, Memory
-from lastgood.adapters.langgraph.parking import park, take_over
+from lastgood.adapters.langgraph.parking import may_be_parked, park, take_over
 from lastgood.adapters.langgraph.shapes import (
     FRAMEWORK,
     Context,
@@ -206,7 +206,7 @@ class Putting:
         draft = intent.save.draft
         if draft.stored is not None and draft.base != put.intent.parent_id:
             core.cache.put(draft.base, draft.stored)  # it was another line's, which goes on
-        if row.seq == 1:
+        if may_be_parked(put.spot, put.context.parent, row.seq):
             await take_over(core, put.spot.thread)
         self._remember(put, row)
         return row

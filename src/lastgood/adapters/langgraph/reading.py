@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from lastgood.adapters.graph_names import REVISED, WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.memory import Entry, Memory
-from lastgood.adapters.langgraph.parking import take_over
+from lastgood.adapters.langgraph.parking import may_be_parked, take_over
 from lastgood.adapters.langgraph.shapes import Context, Shape, is_ours, read_writes
 from lastgood.alias_rules import SHELF, Alias, found_alias, read_alias
 from lastgood.backend import ItemListing, Listing, Located, ThreadListing
@@ -154,9 +154,8 @@ class Reading:
         if not rows:
             return []
         if writes is None:
-            first = rows[-1]
-            if first.located.row.seq == 1 and not self._memory.get(first.spot, first.context.id):
-                await take_over(self._core, first.spot.thread)
+            if any(map(self._may_lack, rows)):
+                await take_over(self._core, rows[0].spot.thread)
             prefixes = [row.spot.prefix(row.context.id) for row in rows]
             writes = await self._writes(rows[0].spot.thread, prefixes)
         raws: list[Raw] = []
@@ -166,11 +165,13 @@ class Reading:
             near = loaded.stored
             parent = await self.parent_of(row)
             raws.append(Raw(row.spot, row.context, row.located, near, pending, parent))
-            self._remember(row)
+            self._memory.put(row.spot, row.context.id, Entry.of(row.located.row, row.context))
         return raws
 
-    def _remember(self, row: Row) -> None:
-        self._memory.put(row.spot, row.context.id, Entry.of(row.located.row, row.context))
+    def _may_lack(self, row: Row) -> bool:
+        """Whether a checkpoint may have parked writes; not if it was put or read here before."""
+        first = may_be_parked(row.spot, row.context.parent, row.located.row.seq)
+        return first and self._memory.get(row.spot, row.context.id) is None
 
     async def _writes(self, thread: str, prefixes: Sequence[bytes]) -> Writes:
         """The writes of checkpoints."""
