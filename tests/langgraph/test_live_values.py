@@ -65,6 +65,25 @@ def test_also_what_nobody_remembers(filler: Any, monkeypatch: pytest.MonkeyPatch
     assert found == changed_in_place([InMemorySaver()], filler)
 
 
+def revised(savers: list[Any]) -> list[Any]:
+    """What is stored behind a checkpoint that was put again, and that somebody had read before."""
+    values: dict[str, Any] = {"topic": ["a"], "other": 1}
+    old = {"topic": "1.1", "other": "1.1"}
+    at = put(savers[0], AT, "1", dict(values), old, {})
+    assert savers[-1].get_tuple(at) is not None
+    new = {"topic": "2.1", "other": "2.1"}
+    put(savers[0], AT, "1", {"topic": ["a", "b"], "other": 2}, new, {})
+    late = {"topic": ["a", "b", "c"], "n": 1}
+    put(savers[-1], at, "2", late, {"n": "3.1"}, new)
+    return [each.checkpoint["channel_values"] for each in savers[0].list(AT)]
+
+
+def test_also_what_somebody_put_anew(client: Client) -> None:
+    expected = revised([InMemorySaver()])
+    assert expected[0] == {"topic": ["a", "b"], "other": 2, "n": 1}
+    assert revised([LastgoodSaver(client), LastgoodSaver(client)]) == expected
+
+
 class State(TypedDict, total=False):
     told: Annotated[list[str], Topic(str, True)]
     n: int

@@ -52,7 +52,7 @@ class Put(NamedTuple):
     branch: str | None = None
     """The branch that it is to be on; else that of what it follows."""
     left: frozenset[str] = frozenset()
-    """Channels that are to be taken over from what it follows, which was not at hand."""
+    """Channels that are to be taken over from what it follows, if that was not at hand."""
 
 
 class Putting:
@@ -108,8 +108,7 @@ class Putting:
             parent_id=known.id if known else b"",
             beside=self._noted(spot.thread, run),
         )
-        at_hand = known is not None and captured.stored is not None
-        return Put(spot, context, intent, run, left=frozenset() if at_hand else left)
+        return Put(spot, context, intent, run, left=left)
 
     def _held(self, spot: Spot, metadata: Mapping[str, Any]) -> int | None:
         """The thread, by its key, in which the graph around a subgraph is.
@@ -186,10 +185,14 @@ class Putting:
 
     async def put(self, put: Put) -> CheckpointRow:
         """Commit a checkpoint under its alias."""
-        core, intent, left = self._core, put.intent, put.left
+        core, intent = self._core, put.intent
+        source = intent.save.draft.base  # what the channels that stay were taken from
         while True:
-            if left and intent.parent_id:
-                intent, left = await self._completed(intent, put), frozenset()
+            if intent.parent_id != source:
+                intent, source = await self._completed(intent, put), intent.parent_id
+            again = await self._same(intent)
+            if again is not None:
+                return again
             if intent.save.branch is None or intent.save.draft.stored is None:
                 save = await core.with_base(await core.on_parents_branch(intent.save))
                 intent = replace(intent, save=save)
@@ -197,11 +200,6 @@ class Putting:
             if not isinstance(writes.answer, Known):
                 break
             intent = _corrected(intent, writes.answer, put)
-            if left and intent.parent_id:  # what it is compared with has them, too
-                intent, left = await self._completed(intent, put), frozenset()
-            again = await self._same(intent)
-            if again is not None:
-                return again
         row = core.committed(intent.save, writes)
         draft = intent.save.draft
         if draft.stored is not None and draft.base != put.intent.parent_id:
@@ -212,11 +210,13 @@ class Putting:
         return row
 
     async def _completed(self, intent: SaveAs, put: Put) -> SaveAs:
-        """With the channels that stay as the parent has them: it was not in the cache.
+        """With the channels that stay as the parent has them, which was not cached or not known.
 
         Mostly they are the same already.
         """
         core, draft, id = self._core, intent.save.draft, intent.parent_id
+        if not id or not put.left:
+            return intent
         found = (await core.backend.find(core.tenant, [id])).get(id)
         base = Context.read(core.codec, found.row).versions if found else {}
         names = as_before(put.left, put.context.versions, base)
