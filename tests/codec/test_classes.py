@@ -687,3 +687,25 @@ def _run(script: str) -> None:
     here, source = Path(__file__).parent, Path(next(iter(lastgood.__path__))).parent
     paths = f"import sys; sys.path[:0] = [{str(here)!r}, {str(source)!r}]\n"
     subprocess.run([sys.executable, "-c", paths + script], check=True)
+
+
+@dataclasses.dataclass
+class Account:
+    """A field that a property keeps under another name: its default is the property."""
+
+    balance: int
+
+    @property
+    def balance(self):
+        return self._cents / 100
+
+    @balance.setter
+    def balance(self, value):
+        self._cents = 100 * value
+
+
+def test_a_field_that_a_property_keeps_is_no_attribute_beside_it():
+    packed = codec.pack([Account(3)])
+    found = codec.unpack(packed)
+    assert (vars(found[0]), found[0].balance) == ({"_cents": 300}, 3)
+    assert codec.pack(found) == packed

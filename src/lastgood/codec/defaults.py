@@ -11,6 +11,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MemberDescriptorType
 from typing import Any
 
 from lastgood.codec.containers import FACTORIES
@@ -36,7 +37,15 @@ def of_attributes(cls: type) -> dict[str, Make]:
         }
     else:
         found = {f.name: _default(f.default, f.default_factory) for f in dataclasses.fields(cls)}
-    return {name: make for name, make in found.items() if make}
+    return {name: make for name, make in found.items() if make and not _kept_elsewhere(cls, name)}
+
+
+def _kept_elsewhere(cls: type, name: str) -> bool:
+    """Whether a property, or the like, keeps a field under another name: its default is no value
+    that objects have.
+    """
+    found = type(attribute(cls, name))
+    return found is not MemberDescriptorType and attribute(found, "__set__") is not None
 
 
 def of_model(declared: Mapping[str, Any]) -> dict[str, Make]:
