@@ -709,3 +709,54 @@ def test_a_field_that_a_property_keeps_is_no_attribute_beside_it():
     found = codec.unpack(packed)
     assert (vars(found[0]), found[0].balance) == ({"_cents": 300}, 3)
     assert codec.pack(found) == packed
+
+
+@attrs.frozen(cache_hash=True)
+class Slug:
+    text: str
+
+
+@attrs.frozen(cache_hash=True, slots=False)
+class OpenSlug:
+    text: str
+
+
+@pytest.mark.parametrize("cls", [Slug, OpenSlug])
+def test_a_hash_that_attrs_keeps_is_not_stored(cls):
+    """It can be told in this process only, and is there from the first use as a key."""
+    fresh, used = cls("a"), cls("a")
+    assert {used: 1}[fresh] == 1
+    packed = codec.pack([used, {used: 1}])
+    found, keyed = codec.unpack(packed)
+    assert (found, keyed) == (fresh, {fresh: 1})
+    assert codec.pack([found, keyed]) == packed
+    assert codec.pack([cls("a")]) == codec.pack([used])
+
+
+class Cell(pydantic.BaseModel):
+    __slots__ = ("note",)
+    n: int = 1
+
+
+def test_a_model_with_values_in_slots_of_its_own_is_refused():
+    assert codec.unpack(codec.pack([Cell()] * 40)) == [Cell()] * 40
+    noted = Cell()
+    object.__setattr__(noted, "note", 5)
+    for state in ({"a": noted}, {"a": [noted] * 40}):
+        with pytest.raises(SerializationError, match="values in slots of its own") as caught:
+            codec.pack(state)
+        assert caught.value.path.startswith("state.a")
+
+
+@pytest.mark.parametrize("name", ["\ud800", 5])
+def test_an_attribute_whose_name_is_no_plain_text_is_refused_with_its_path(name):
+    odd = Point(1, "x" * 5000)
+    vars(odd)[name] = 2
+    with pytest.raises(SerializationError, match="whose name is not text") as caught:
+        codec.pack({"a": [odd]})
+    assert caught.value.path == "state.a[0]"
+    with pytest.raises(SerializationError, match="whose name is not text"):
+        codec.encoder().shape(odd)
+    dropping = codec.encoder(policy="drop")
+    assert codec.unpack(dropping.pack({"a": [odd], "b": 1})) == {"a": [], "b": 1}
+    assert [loss.path for loss in dropping.losses] == ["state.a[0]"]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from lastgood.codec.atoms import SURROGATES
 from lastgood.codec.containers import SETS
 from lastgood.codec.decoder import Decoder
-from lastgood.codec.kinds import DROPPED, Dropped, Family, Number, Shape, paired
+from lastgood.codec.kinds import DROPPED, Dropped, Family, Number, Shape
 from lastgood.codec.msgpack import skip
 from lastgood.codec.native import PLAIN, Inspection, Native
 from lastgood.codec.opaque import Opaque
@@ -181,7 +181,7 @@ class Encoder:
         number = kind.number
         if kind.family is Family.MAP:
             body = self._with_gaps(body, path) if kind.gaps and self._drops else list(body.items())
-            number = number if plain_keys(body) else paired(number)
+            number = number if plain_keys(body) else self._walker.paired(number, path)
         elif number in SETS:
             body = self._canonical(body, path)
         return Shape(kind.family, number, extra, body)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from types import MemberDescriptorType
+from types import FunctionType, MemberDescriptorType
 
 from lastgood.codec.labels import ancestry, attribute, namespace
+
+CACHED_HASH = "_attrs_cached_hash"
 
 
 def slots_of(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
@@ -36,6 +38,13 @@ def _declared(cls: type) -> set[str]:
     by_name = ("__dataclass_fields__", "__pydantic_fields__")
     found = {name for word in by_name for name in attribute(cls, word) or ()}
     return found | {field.name for field in attribute(cls, "__attrs_attrs__") or ()}
+
+
+def caches_hash(cls: type) -> bool:
+    """Whether attrs keeps the hash of an object on it, which is good for this process alone."""
+    hashes = [namespace(ancestor).get("__hash__") for ancestor in ancestry(cls)]
+    codes = [each.__code__ for each in hashes if type(each) is FunctionType]
+    return any(CACHED_HASH in code.co_names for code in codes)
 
 
 def left_out(cls: type) -> frozenset[str]:

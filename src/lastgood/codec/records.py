@@ -18,13 +18,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import itemgetter
+from types import MemberDescriptorType
 from typing import Any, Protocol, cast
 
 from lastgood.codec.defaults import completed, of_attributes, of_model, of_struct
 from lastgood.codec.heads import Head, shared_head
 from lastgood.codec.kinds import Refused
 from lastgood.codec.labels import ancestry, attribute, namespace
-from lastgood.codec.members import cached_names, left_out, slots_of
+from lastgood.codec.members import CACHED_HASH, cached_names, caches_hash, left_out, slots_of
 
 Fields = dict[str, object]
 
@@ -42,6 +43,9 @@ Shared = dict[int, Known]
 FULL = -1
 UNKNOWN: Known = (None, None, None)
 _NO_EXTRA = (type(None), dict)
+_MODEL_SLOTS = frozenset(
+    {"__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__", "__dict__"}
+)
 # A class has few combinations of fields that are set, unless they come from elsewhere.
 _MAX_HEADS = 64
 
@@ -67,7 +71,7 @@ class StatePlan:
 
     That is more than the declared fields: an attribute set in `__post_init__` must come back,
     because `__post_init__` does not run again. Left out are values of `cached_property`, and the
-    note that typing leaves on the object of `Box[int](1)`.
+    note that typing leaves on the object of `Box[int](1)`; a hash that attrs keeps is forgotten.
     """
 
     whole = False
@@ -82,12 +86,16 @@ class StatePlan:
         self._left_out = left_out(cls)
         self._defaults = of_attributes(cls)
         self._probe = _probe(self._defaults)
-        self._bare = self._has_dict and not self._slots and not self._left_out
+        self._forgets = caches_hash(cls)
+        own = self._slots or self._left_out or self._forgets
+        self._bare = self._has_dict and not own
 
     def take(self, value: Any) -> Taken:
         if self._bare:
             return self._head, value.__dict__
         state = {name: item for name, item in self._state(value) if name not in self._left_out}
+        if self._forgets and CACHED_HASH in state:
+            state[CACHED_HASH] = None
         return self._head, state
 
     def _state(self, value: Any) -> Iterator[tuple[str, object]]:
@@ -142,7 +150,8 @@ class PydanticPlan:
         self._heads: dict[tuple[int, frozenset[str], type], Head | list[object]] = {}
         self._last: Shared = {}
         self._cached = cached_names(cls)
-        own = self._cached or attribute(cls, "__private_attributes__")
+        self._slots = [slot for name, slot in slots.items() if name not in _MODEL_SLOTS]
+        own = self._cached or self._slots or attribute(cls, "__private_attributes__")
         self.shared = None if own else self._last
         self._defaults = of_model(attribute(cls, "__pydantic_fields__") or {})
         self._probe = _probe(self._defaults)
@@ -155,6 +164,8 @@ class PydanticPlan:
 
     def take(self, value: Any) -> Taken:
         state = value.__dict__
+        if self._slots and any(_is_filled(slot, value) for slot in self._slots):
+            raise Refused("a model with values in slots of its own cannot be stored")
         if self._cached:
             state = {name: item for name, item in state.items() if name not in self._cached}
         names = value.__pydantic_fields_set__
@@ -361,6 +372,14 @@ def _silenced(cls: type) -> type:
     defstruct = cast(Any, namespace(sys.modules["msgspec"])["defstruct"])
     quiet = {"__post_init__": lambda self: None}  # noqa: ARG005
     return cast(type, defstruct(cls.__name__, [], bases=(cls,), namespace=quiet))
+
+
+def _is_filled(slot: MemberDescriptorType, value: object) -> bool:
+    try:
+        slot.__get__(value)
+    except AttributeError:
+        return False
+    return True
 
 
 def _probe(names: Iterable[str]) -> Callable[[Fields], object]:

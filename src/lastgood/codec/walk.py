@@ -108,7 +108,14 @@ class Walker:
         parts = yield from self.items(items, path, gaps=gaps)
         if plain_keys(items):
             return number, map_header(len(parts)) + b"".join(parts)
-        return paired(number), array_header(2 * len(parts)) + b"".join(parts)
+        return self.paired(number, path), array_header(2 * len(parts)) + b"".join(parts)
+
+    def paired(self, number: int, path: Steps) -> int:
+        """The kind for a mapping with other keys; a record has none, its attributes are names."""
+        if number == Number.RECORD:
+            because = "an object with an attribute whose name is not text that UTF-8 can hold"
+            raise refusal.refused(None, path, self._root, f"{because} cannot be stored")
+        return paired(number)
 
     def _special(self, value: object, path: Steps) -> Walk:
         if type(value) is Opaque:
