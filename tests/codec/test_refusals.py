@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections import defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
@@ -16,6 +16,16 @@ from lastgood.errors import SerializationError
 
 codec = Codec()
 dropping = Codec(on_unserializable="drop")
+
+
+_NOTED = np.dtype("i4", metadata={"unit": "m"})
+_RECORDS = np.zeros(2, (np.record, [("a", "i4")]))
+
+
+def _noted(value):
+    """With an attribute that has no place in the stored form."""
+    value.note = "of mine"
+    return value
 
 
 class Strange(tzinfo):
@@ -121,6 +131,26 @@ def test_each_refusal_says_what_and_where(make, words):
     assert error.path == "state.a[0].odd"
     assert str(error).startswith(f"state.a[0].odd: {words}")
     assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    {
+        "metadata": (np.zeros(2, _NOTED), "a numpy dtype with metadata"),
+        "of a field": (np.zeros(2, [("a", _NOTED), ("b", "i1")]), "a numpy dtype with metadata"),
+        "of many": (np.zeros(2, [("a", _NOTED, (3,))]), "a numpy dtype with metadata"),
+        "records": (_RECORDS, "a numpy dtype with metadata, or of numpy.record,"),
+        "a record": (_RECORDS[0], "a numpy dtype with metadata, or of numpy.record,"),
+        "ordered": (_noted(OrderedDict(a=1)), "OrderedDict with attributes beside its items (note)"),
+        "other keys": (_noted(OrderedDict({1: 1})), "OrderedDict with attributes beside"),
+        "counter": (_noted(Counter("a")), "Counter with attributes beside its items (note)"),
+    }.values(),
+)
+def test_what_has_no_place_in_the_stored_form_is_refused_with_what_it_is_on(value, words):
+    error = refusal_of({"a": [{1: None, "odd": value}]})
+    assert error.path == "state.a[0].odd"
+    assert str(error).startswith(f"state.a[0].odd: {words}")
+    assert dropping.unpack(dropping.pack({"odd": value, "b": 1})) == {"b": 1}
 
 
 def test_an_open_file_is_called_one(tmp_path):

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from uuid import UUID
 
+import numpy as np
 import pydantic
 import pytest
 from codec_samples import SAMPLES, Frozen, Outer, Pair, Point, Word, calls, same
@@ -249,3 +250,15 @@ def test_nan_stays_nan_inside_containers():
 )
 def test_the_ends_of_a_range_survive(value):
     assert repr(codec.unpack(codec.pack(value))) == repr(value)
+
+
+def test_what_lies_between_the_fields_of_an_array_is_kept_as_well():
+    """A copy of numpy has there what was in the memory before: other bytes at each save, and those
+    of somebody else.
+    """
+    layout = np.dtype([("a", "i1"), ("b", "i8")], align=True)
+    filled = np.frombuffer(bytes(range(1, 17)) * 40, layout)
+    for value in (filled[::2], filled.reshape(5, 8).T, filled[3:4][0]):
+        packed = codec.pack(value)
+        assert packed.count(bytes(range(1, 17))) == value.size
+        assert codec.pack(codec.unpack(packed)) == packed

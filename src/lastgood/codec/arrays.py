@@ -43,6 +43,8 @@ def _describe(dtype: Any) -> object:
     layout = _numpy().lib.format
     if not _storable(dtype):
         raise Refused(f"a numpy array of dtype {dtype} cannot be stored")
+    if not _told_by_layout(dtype):
+        raise Refused("a numpy dtype with metadata, or of numpy.record, cannot be stored")
     description = layout.dtype_to_descr(dtype)
     if layout.descr_to_dtype(description) != dtype:
         raise Refused(f"the numpy dtype {dtype} cannot be described as data")
@@ -51,6 +53,15 @@ def _describe(dtype: Any) -> object:
 
 def _storable(dtype: Any) -> bool:
     return dtype.kind in _KINDS and not dtype.hasobject
+
+
+def _told_by_layout(dtype: Any) -> bool:
+    """Whether a dtype has nothing that the equality of dtypes passes over, at any depth."""
+    if dtype.metadata or (dtype.kind == "V" and dtype.type is not _numpy().void):
+        return False
+    if dtype.subdtype:
+        return _told_by_layout(dtype.base)
+    return all(_told_by_layout(inner) for inner, *_ in (dtype.fields or {}).values())
 
 
 def _dtype(description: object) -> Any:
@@ -76,7 +87,14 @@ def _check(description: object) -> None:
 
 
 def _take_array(value: Any) -> object:
-    return [_describe(value.dtype), list(value.shape), value.tobytes()]
+    return [_describe(value.dtype), list(value.shape), _raw(value).tobytes()]
+
+
+def _raw(value: Any) -> Any:
+    """The same array of bytes: where fields have gaps, numpy copies the fields alone, and whatever
+    was in the memory of the copy stays between them.
+    """
+    return value.view(f"V{value.dtype.itemsize}") if value.dtype.names else value
 
 
 def _make_array(body: Any) -> Any:
@@ -86,7 +104,10 @@ def _make_array(body: Any) -> Any:
         raise ValueError("array and shape differ in size")
     if not data:
         return _numpy().empty(tuple(shape), dtype)
-    return _numpy().ndarray(tuple(shape), dtype, buffer=data).copy()
+    read = _numpy().ndarray(tuple(shape), dtype, buffer=data)
+    made = _numpy().empty_like(read)
+    _raw(made)[...] = _raw(read)
+    return made
 
 
 def _take_scalar(value: Any) -> object:

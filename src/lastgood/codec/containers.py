@@ -75,6 +75,15 @@ def _take_default(value: Any) -> object:
     return [_factory_name(value), dict(value)]
 
 
+def _take_plain(value: Any) -> dict[object, object]:
+    """The items; a class of the standard library whose objects may have attributes, too."""
+    if value.__dict__:
+        listed = ", ".join(sorted(map(str, value.__dict__)))
+        name = type(value).__name__
+        raise Refused(f"{name} with attributes beside its items ({listed}) cannot be stored")
+    return dict(value)
+
+
 def flat(items: Any) -> list[object]:
     """Keys and values in turn."""
     return [part for item in items.items() for part in item]
@@ -83,8 +92,8 @@ def flat(items: Any) -> list[object]:
 _MAP, _ARRAY = Family.MAP, Family.ARRAY
 
 CONTAINERS: dict[type, Kind] = {
-    OrderedDict: Kind(Number.ORDERED_DICT, "odict", dict, OrderedDict, _MAP),  # type: ignore[arg-type]
-    Counter: Kind(Number.COUNTER, "counter", dict, _counter, _MAP),  # type: ignore[arg-type]
+    OrderedDict: Kind(Number.ORDERED_DICT, "odict", _take_plain, OrderedDict, _MAP),  # type: ignore[arg-type]
+    Counter: Kind(Number.COUNTER, "counter", _take_plain, _counter, _MAP),  # type: ignore[arg-type]
     defaultdict: Kind(
         Number.DEFAULT_DICT,
         "defaultdict",
