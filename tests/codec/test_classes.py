@@ -760,3 +760,23 @@ def test_an_attribute_whose_name_is_no_plain_text_is_refused_with_its_path(name)
     dropping = codec.encoder(policy="drop")
     assert codec.unpack(dropping.pack({"a": [odd], "b": 1})) == {"a": [], "b": 1}
     assert [loss.path for loss in dropping.losses] == ["state.a[0]"]
+
+
+def test_a_class_that_a_function_made_under_the_name_of_another_one_is_refused(module):
+    """It would come back as that: as another member of another enum, or with fields it lacks."""
+    module.Status = place(module, enum.Enum("Status", {"OPEN": 1, "DONE": 2}))
+    module.Item = place(module, dataclasses.make_dataclass("Item", ["n"]))
+    module.Row = place(module, NamedTuple("Row", [("a", int)]))
+    module.Job = place(module, msgspec.defstruct("Job", [("a", int)]))
+    made = [
+        enum.Enum("Status", {"OPEN": 2, "WAITING": 1}, module="vanishing").OPEN,
+        dataclasses.make_dataclass("Item", ["m"])(1),
+        pydantic.create_model("Item", n=(int, 1))(),
+        NamedTuple("Row", [("a", int), ("b", int)])(1, 2),
+        msgspec.defstruct("Job", [("b", int)])(1),
+    ]
+    for value in made:
+        type(value).__module__, type(value).__qualname__ = "vanishing", type(value).__name__
+        with pytest.raises(SerializationError, match="cannot be found again by its name") as caught:
+            codec.pack({"x": value})
+        assert caught.value.path == "state.x"

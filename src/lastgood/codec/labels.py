@@ -17,6 +17,15 @@ from typing import Any, TypeGuard, cast
 _namespace_of_class = cast(Any, type.__dict__["__dict__"]).__get__
 _OUTPUT = re.compile(r"_+\d*")
 """What a notebook calls the values that it has shown."""
+_FIELD_WORDS = (
+    "__dataclass_fields__",
+    "__pydantic_fields__",
+    "__attrs_attrs__",
+    "__struct_fields__",
+    "_fields",
+    "_member_map_",
+    "_member_names_",
+)
 _mro_of_class = cast(Any, type.__dict__["__mro__"]).__get__
 
 
@@ -52,7 +61,20 @@ def is_named(cls: type) -> bool:
     names = namespace(sys.modules.get(cls.__module__)).items()
     if any(each is cls and not _OUTPUT.fullmatch(name) for name, each in list(names)):
         return False
-    return "[" not in cls.__qualname__ or _of_the_same(cls, found)
+    return _holds(cls) == _holds(found) and (
+        "[" not in cls.__qualname__ or _of_the_same(cls, found)
+    )
+
+
+def _holds(cls: type) -> dict[str, list[object]]:
+    """By the sort of a data class, the names of its fields or members. One with others that a
+    function has made under a name of its module is not what took the place of that.
+    """
+    told = [word for word in _FIELD_WORDS if attribute(cls, word) is not None]
+    return {
+        word: [getattr(field, "name", field) for field in type.__getattribute__(cls, word)]
+        for word in told
+    }
 
 
 def _of_the_same(cls: type, found: type) -> bool:
