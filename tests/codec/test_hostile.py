@@ -3,10 +3,12 @@
 import contextlib
 import json
 import random
+import subprocess
 import sys
 import time
 import tracemalloc
 
+import numpy as np
 import ormsgpack
 import pytest
 from codec_samples import SAMPLES, calls
@@ -81,6 +83,18 @@ def test_damaged_samples_are_harmless(packed, chance: random.Random, hits):
         damaged[chance.randrange(len(damaged))] = chance.randrange(256)
     survives(codec.unpack, bytes(damaged))
     survives(codec.unpack, packed[: chance.randrange(len(packed))])
+
+
+def test_reading_a_text_of_numpy_imports_nothing():
+    """Not even the codec of the standard library, which comes with the first use of its name."""
+    packed = codec.pack([np.str_("é"), np.array("é", ">U1")[()]])
+    script = (
+        "import sys, numpy; from lastgood.codec import Codec; codec = Codec();"
+        "codec.unpack(b'\\x01');"
+        f"before = set(sys.modules); found = codec.unpack({packed!r});"
+        "assert found == ['é', 'é'], found; assert set(sys.modules) == before"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @patient

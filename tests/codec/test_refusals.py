@@ -141,7 +141,10 @@ def test_each_refusal_says_what_and_where(make, words):
         "of many": (np.zeros(2, [("a", _NOTED, (3,))]), "a numpy dtype with metadata"),
         "records": (_RECORDS, "a numpy dtype with metadata, or of numpy.record,"),
         "a record": (_RECORDS[0], "a numpy dtype with metadata, or of numpy.record,"),
-        "ordered": (_noted(OrderedDict(a=1)), "OrderedDict with attributes beside its items (note)"),
+        "ordered": (
+            _noted(OrderedDict(a=1)),
+            "OrderedDict with attributes beside its items (note)",
+        ),
         "other keys": (_noted(OrderedDict({1: 1})), "OrderedDict with attributes beside"),
         "counter": (_noted(Counter("a")), "Counter with attributes beside its items (note)"),
     }.values(),

@@ -7,6 +7,7 @@ come back as C order.
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 import sys
@@ -125,8 +126,10 @@ def _make_scalar(body: Any) -> object:
     text = bytes(data[: dtype.itemsize])
     if dtype.kind == "S":
         return dtype.type(text)
-    order = "be" if dtype.newbyteorder(">") == dtype else "le"
-    return dtype.type(text.decode(f"utf-32-{order}", "surrogatepass"))
+    # Not `bytes.decode`, which imports a module of the standard library the first time.
+    big = dtype.newbyteorder(">") == dtype
+    decode = codecs.utf_32_be_decode if big else codecs.utf_32_le_decode
+    return dtype.type(decode(text, "surrogatepass", True)[0])
 
 
 ARRAY = Kind(Number.NDARRAY, "ndarray", _take_array, _make_array)
