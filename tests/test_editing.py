@@ -140,7 +140,24 @@ def test_what_cannot_be_removed_is_named(value: Any, path: str) -> None:
     assert path in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [5, "text", b"bytes", None, {1, 2}, frozenset([1])])
+def test_a_member_of_a_set_is_named_by_itself() -> None:
+    assert change({"a": {"x", 3}}, {"a.y": "y", "a[3]": 3}, "a.x") == {"a": {3, "y"}}
+    assert change(frozenset([1, 2]), (), "[1]") == frozenset([2])
+    with pytest.raises(KeyError, match=r"no a\[0\] in the state"):
+        change({"a": {5, 6}}, (), "a[0]")
+    with pytest.raises(KeyError, match=r"no a\.x in the state"):
+        change({"a": {"y"}}, {"a.x.b": 1})
+    with pytest.raises(KeyError, match=r"a\.x is a str: there is nothing inside"):
+        change({"a": {"x"}}, {"a.x.b": 1})
+
+
+@pytest.mark.parametrize(("path", "value"), [("a.x", "y"), ("a.y", []), ("a[1]", True)])
+def test_a_member_of_a_set_cannot_become_another(path: str, value: Any) -> None:
+    with pytest.raises(ValueError, match="names a member of a set by its value"):
+        change({"a": {"x"}}, {path: value})
+
+
+@pytest.mark.parametrize("value", [5, "text", b"bytes", None])
 def test_there_is_nothing_inside_of_a_plain_value(value: Any) -> None:
     with pytest.raises(KeyError, match=r"a\.b is a .*: there is nothing inside to edit"):
         change({"a": {"b": value}}, {"a.b[0]": 1})

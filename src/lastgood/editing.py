@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lastgood import paths
-from lastgood.codec import Codec, Dropped, Family, Shape
+from lastgood.codec import SETS, Codec, Dropped, Family, Shape
 from lastgood.codec.kinds import Number
 
-_SETS = (Number.SET, Number.FROZENSET)
 _REMOVED: Any = object()
 
 Changes = Sequence[tuple[paths.Steps, object]]
@@ -41,7 +40,9 @@ def _apply(codec: Codec, value: object, changes: Changes, path: paths.Steps) -> 
         raise _nothing_inside(value, path)
     if shape.family is Family.MAP:
         content: Any = _items(codec, shape, changes, path)
-    elif shape.family is Family.ARRAY and shape.kind not in _SETS:
+    elif shape.kind in SETS:
+        content = _members(codec, shape, changes, path)
+    elif shape.family is Family.ARRAY:
         content = _elements(codec, shape, changes, path)
     else:
         raise _nothing_inside(value, path)
@@ -72,6 +73,23 @@ def _elements(codec: Codec, shape: Shape, changes: Changes, path: paths.Steps) -
         assert isinstance(step, int)
         content[step] = _changed(codec, content[step], below, (*path, step))
     return [item for item in content if item is not _REMOVED]
+
+
+def _members(codec: Codec, shape: Shape, changes: Changes, path: paths.Steps) -> list[object]:
+    """The members of a set. Each is the name of its own place, so it is there or it is not."""
+    content = {member: member for member in shape.content}
+    for step, below in _by_first_step(changes).items():
+        place = (*path, step)
+        if step not in content and not _whole(below):
+            raise _missing(place)
+        new = _changed(codec, content.get(step, _REMOVED), below, place)
+        if new is not _REMOVED and (type(new), new) != (type(step), step):
+            raise ValueError(
+                f"{paths.render(place)} names a member of a set by its value: it can be removed, "
+                f"or put as {step!r}."
+            )
+        content[step] = new
+    return [member for member in content.values() if member is not _REMOVED]
 
 
 def _from_front(step: object, length: int) -> object:

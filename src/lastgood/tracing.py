@@ -12,8 +12,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from lastgood import paths
-from lastgood.codec import Codec, Dropped, Family, skip
-from lastgood.codec.kinds import Number
+from lastgood.codec import SETS, Codec, Dropped, Family, skip
 from lastgood.manifest import Slot, Stored
 from lastgood.pages import pages_of
 from lastgood.paths import Steps
@@ -21,7 +20,6 @@ from lastgood.tree import Extent, Fields, Leaf, Node, Sequence
 
 ALIGNED = 4096
 """Of longer stretches that differ, an element is looked for at its own place alone."""
-_SETS = (Number.SET, Number.FROZENSET)
 
 
 Range = tuple[int, int, int]
@@ -55,13 +53,15 @@ def _fits(step: object, content: Items[object]) -> bool:
 
 
 def _content(codec: Codec, value: object) -> dict[object, object] | list[object] | None:
-    """A value by key or by position, whatever its type; None where it has no inside."""
+    """A value by key, member or position, whatever its type; None where it has no inside."""
     shape = codec.encoder().shape(value)
     if isinstance(shape, Dropped):
         return None
     if shape.family is Family.MAP:
         return dict(shape.content)
-    if shape.family is Family.ARRAY and shape.kind not in _SETS:
+    if shape.kind in SETS:
+        return {member: member for member in shape.content}
+    if shape.family is Family.ARRAY:
         return list(shape.content)
     return None
 
@@ -168,11 +168,15 @@ def page_of(codec: Codec, tree: Node, steps: Steps) -> int | None:
     for step in steps:
         if isinstance(node, Fields):
             node = node.children.get(codec.pack(step))
-        elif isinstance(node, Sequence) and node.family is Family.ARRAY and isinstance(step, int):
+        elif isinstance(node, Sequence) and _is_counted(node) and isinstance(step, int):
             return _page_with(node, step % node.count)
         else:
             return None
     return None
+
+
+def _is_counted(node: Sequence) -> bool:
+    return node.family is Family.ARRAY and node.kind not in SETS
 
 
 def _page_with(node: Sequence, index: int) -> int:

@@ -284,6 +284,22 @@ class TestShow:
         document = json.loads(lastgood("show", "run-001@3", "--path", path, "--json").out)
         assert document == {"name": "run-001@3", "path": path, "value": "validate done"}
 
+    def test_members_of_a_set_are_named_as_in_a_diff(self, here: Path, lastgood: Run) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            client.save("a", session_id="tags", execution_state={"tags": set()})
+            tags = {"z", "two words", 3, ("a", 1)}
+            client.save("a", session_id="tags", execution_state={"tags": tags})
+        changes = json.loads(lastgood("diff", "tags", "--json").out)["changes"]
+        typed = {"tags.z": '"z"', 'tags["two words"]': '"two words"', "tags[3]": "3"}
+        assert {change["path"] for change in changes} == {*typed, "tags[('a', 1)]"}
+        for path, value in typed.items():
+            assert lastgood("show", "tags", "--path", path).out == f"{value}\n"
+        shown = lastgood("show", "tags").out
+        for line in ('    z: "z"', '    ["two words"]: "two words"', "    [3]: 3"):
+            assert line in shown.splitlines()
+        missing = lastgood("show", "tags", "--path", "tags[0]")
+        assert (missing.code, "there is no tags[0] in the state: tags has" in missing.err) == (3, 1)
+
     @pytest.mark.parametrize(
         ("path", "code", "error"),
         [

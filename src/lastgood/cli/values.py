@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from lastgood import paths
 from lastgood.cli.cleaning import clean
 from lastgood.cli.printing import counted
-from lastgood.codec import Family
+from lastgood.codec import SETS, Family
 from lastgood.codec.decoder import KINDS
 
 _TAG, _BODY = "$lg", "v"
@@ -67,13 +67,33 @@ def _inside(tag: str, body: Any) -> Parts | None:
     if kind is None or kind.family not in (Family.MAP, Family.ARRAY):
         return None
     content = body[1] if kind.headed else body
+    if kind.number in SETS:
+        return Parts(_of(tag, content), [(_member(item), item) for item in content])
     if kind.family is Family.ARRAY:
         return _array(tag, content)
     return _mapping(tag, content) if isinstance(content, dict) else _pairs(tag, content)
 
 
 def _array(label: str, content: list[Any]) -> Parts:
-    return Parts(f"{label} of {len(content):,}", list(enumerate(content)), ordered=True)
+    return Parts(_of(label, content), list(enumerate(content)), ordered=True)
+
+
+def _of(label: str, content: list[Any]) -> str:
+    return f"{label} of {len(content):,}"
+
+
+def _member(spelled: Any) -> object:
+    """The step to a member of a set: the member itself, as a diff has it."""
+    inner = opened(spelled)
+    return _step(spelled) if inner is None else _Shown(inner.label)
+
+
+def _step(spelled: Any) -> object:
+    """A key as a step of a path."""
+    if isinstance(spelled, int):
+        return spelled
+    text = text_of(spelled)
+    return _Shown(scalar(spelled)) if text is None else text
 
 
 def _mapping(label: str, content: dict[str, Any]) -> Parts:
@@ -87,8 +107,8 @@ def _unescaped(key: str) -> str:
 def _pairs(label: str, content: list[Any]) -> Parts:
     """A dict whose keys are no plain texts: keys and values take turns."""
     pairs = zip(content[::2], content[1::2], strict=True)
-    keys = ((k if isinstance(k, str | int) else _Shown(scalar(k)), v) for k, v in pairs)
-    return Parts(label.removesuffix("pairs").rstrip("-") or "dict", list(keys))
+    keys = [(_step(key), item) for key, item in pairs]
+    return Parts(label.removesuffix("pairs").rstrip("-") or "dict", keys)
 
 
 class _Shown(str):
@@ -181,7 +201,7 @@ def _items(inner: Parts, limits: Limits, depth: int) -> Iterator[str]:
             if number == head:
                 yield f"{pad}... {counted(tail - head, 'more item')}"
             continue
-        name = clean(f"[{key}]" if inner.ordered else paths.render([key]))
+        name = _cut(clean(f"[{key}]" if inner.ordered else paths.render([key])), limits)
         below = opened(item)
         if below is None or not below.items:
             shown = scalar(item) if below is None else _empty(item, below)

@@ -141,6 +141,21 @@ async def blame_inside_records_and_tuples(store: Store) -> None:
 
 
 @case()
+async def blame_of_members_of_sets(store: Store) -> None:
+    """A member of a set is named by itself, as in a diff, also where the set is large."""
+    client = store.client()
+    many = set(range(1000, 3000))
+    for tags, numbers in (({"a"}, many), ({"a", "z"}, many), ({"z"}, many | {7})):
+        await save(client, "s", {"tags": tags, "numbers": numbers})
+    assert {change.path for change in await client.diff("s@1", "s@2")} == {"tags.z"}
+    assert (await client.blame("s@", "tags.z")).header.seq == 2
+    assert (await client.blame("s@", "numbers[7]")).header.seq == 3
+    assert (await client.blame("s@", "numbers[2999]")).header.seq == 1
+    with pytest.raises(KeyError, match=r"no numbers\[0\] in the state"):
+        await client.blame("s@", "numbers[0]")
+
+
+@case()
 async def blame_of_nothing(store: Store) -> None:
     """A path that is not there, or not a path, is an error that names it."""
     client = store.client()
