@@ -44,7 +44,7 @@ from lastgood.cli.log import LOG
 from lastgood.cli.moves import REWIND, SWITCH, UNDO
 from lastgood.cli.parsing import Parser
 from lastgood.cli.show import SHOW
-from lastgood.cli.store import store_options
+from lastgood.cli.store import chosen, store_options
 from lastgood.cli.sweep import SWEEP
 from lastgood.cli.tag import TAG
 from lastgood.cli.threads import THREADS
@@ -112,11 +112,17 @@ def _parsed(words: list[str]) -> Namespace:
     """
     cut = words.index("--") if "--" in words else len(words)
     if any(command.takes_rest and command.name in words[:cut] for command in (*COMMANDS, *HIDDEN)):
+        cut += 2 if _is_name(words[cut + 1 : cut + 3]) else 0
         options = _read(words[:cut])
         if options.command.takes_rest:
             options.rest += words[cut + 1 :]
             return options
     return _read(words)
+
+
+def _is_name(behind: list[str]) -> bool:
+    """Whether `--` stands for a name that begins with a dash, as in `-- -x -- CMD`."""
+    return len(behind) > 1 and behind[0].startswith("-") and behind[1] == "--"
 
 
 def _read(words: list[str]) -> Namespace:
@@ -174,7 +180,7 @@ def _complain(name: str, error: object) -> None:
 
 def _which_agent(error: SeveralAgentsError, options: Namespace) -> str:
     """The agent is an option of those commands that take a thread, and a part of a ref."""
-    word = f"--agent {shlex.quote(error.agents[0])}"
+    word = shlex.join(chosen("--agent", error.agents[0]))
     return f"{error.found} Name one: {word if hasattr(options, 'agent') else repr(error.ref)}."
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -12,9 +11,8 @@ from lastgood import BlockingClient, CopyReport
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal, given
-from lastgood.cli.store import address, is_there, json_option, made, opened, tenant_option
+from lastgood.cli.store import address, again, is_there, json_option, made, opened, tenant_option
 from lastgood.cli.terminal import Terminal
-from lastgood.registry import shown
 
 _BAR = 24
 
@@ -44,7 +42,7 @@ def run(options: Namespace) -> int:
 
 
 def _target(options: Namespace) -> BlockingClient:
-    aimed = Namespace(**{**vars(options), "store": options.target})
+    aimed = _aimed(options)
     if options.dry_run and not is_there(address(aimed)):
         tenant = getattr(options, "tenant", None) or "default"
         return BlockingClient.memory(tenant=tenant)  # as empty as the store that is not made
@@ -73,6 +71,11 @@ def _progress(terminal: Terminal) -> Callable[[int, int], None] | None:
     return tell
 
 
+def _aimed(options: Namespace) -> Namespace:
+    """The options for another command on the target."""
+    return Namespace(**{**vars(options), "store": options.target})
+
+
 def _print(report: CopyReport, options: Namespace) -> None:
     terminal = Terminal.on(sys.stdout)
     head, *problems = str(report).split("\n")
@@ -83,7 +86,7 @@ def _print(report: CopyReport, options: Namespace) -> None:
         terminal.line("Each was read back and compared with the source.", "dim")
     kinds = {problem.kind for problem in report.problems}
     if "differs" in kinds:
-        delete = shlex.join(["lastgood", "delete", "THREAD", "--store", shown(options.target)])
+        delete = again(_aimed(options), "delete", "THREAD")
         terminal.line(f"To replace one there: {delete}, and this again with --revive", "dim")
     if "deleted" in kinds and not options.revive:
         terminal.line("To bring back what was deleted there: --revive", "dim")

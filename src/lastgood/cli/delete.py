@@ -11,7 +11,7 @@ from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import ABSENT, NO, Command, Refusal
 from lastgood.cli.printing import counted
-from lastgood.cli.store import address, as_shown, json_option, opened
+from lastgood.cli.store import address, as_shown, chosen, json_option, opened
 from lastgood.cli.terminal import Terminal
 
 
@@ -63,7 +63,7 @@ def _copy(info: ThreadInfo, options: Namespace) -> str:
     """The command that keeps all of it, whatever agents and branches it has."""
     words = ["lastgood", "copy", as_shown(address(options)), "copy.db"]
     tenant = getattr(options, "tenant", None)
-    whose = ["--tenant", tenant] if tenant else []
+    whose = chosen("--tenant", tenant) if tenant else []
     return shlex.join([*words, f"--thread={info.thread_id}", *whose])
 
 

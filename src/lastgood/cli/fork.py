@@ -78,12 +78,12 @@ def _print(source: Header, made: Header, lane: list[str], options: Namespace) ->
     terminal = Terminal.on(sys.stdout)
     terminal.line(clean(f"Forked {source.name} as {made.name}, on branch {made.branch}."))
     if options.switch:
-        undo = again(options, "undo", made.session_id, *lane)
+        undo = again(options, "undo", made.session_id, more=lane)
         terminal.line(clean(f"The agent goes on from it. To undo: {undo}"), "dim")
     else:
         differ = again(options, "diff", source.name, made.name)
         terminal.line(clean(f"To see what differs: {differ}"), "dim")
-        switch = again(options, "switch", made.session_id, made.branch, *lane)
+        switch = again(options, "switch", made.session_id, made.branch, more=lane)
         terminal.line(clean(f"To let the agent go on from it: {switch}"), "dim")
 
 

@@ -13,7 +13,7 @@ from lastgood.cli.cleaning import clean
 from lastgood.cli.command import USAGE, Command, Refusal, agent_option, limit_option, seq_number
 from lastgood.cli.graph import Graph, Line
 from lastgood.cli.printing import Cell, Column, cell
-from lastgood.cli.store import again, json_option, opened
+from lastgood.cli.store import again, chosen, json_option, opened
 from lastgood.cli.terminal import Terminal
 from lastgood.refs import quote
 
@@ -90,7 +90,7 @@ def _list(client: BlockingClient, options: Namespace, *, named: bool) -> int:
         terminal.line(f"{whose}  the thread that was touched last")
     draw(terminal, page.items, marks, graph=options.graph, complete=complete)
     if page.next is not None:
-        more = again(options, "log", options.thread, *_asked(options))
+        more = again(options, "log", options.thread, more=_asked(options))
         printing.note(f"Older ones: {more}, or --before {page.next}")
     elif not page.items:
         printing.note(f"{options.thread}: {_nothing(marks, filtered=filtered)}")
@@ -100,7 +100,7 @@ def _list(client: BlockingClient, options: Namespace, *, named: bool) -> int:
 def _asked(options: Namespace) -> list[str]:
     """The options of the same list, ten times as long."""
     names = (("--agent", options.agent), ("--branch", options.branch), ("--step", options.step))
-    filters = [word for name, value in names if value is not None for word in (name, value)]
+    filters = [word for name, value in names if value is not None for word in chosen(name, value)]
     return [*filters, *(["--graph"] if options.graph else []), "--limit", str(10 * options.limit)]
 
 

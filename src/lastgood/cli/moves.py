@@ -13,7 +13,6 @@ from lastgood.cli.command import ABSENT, Command, Refusal, agent_option
 from lastgood.cli.log import header_json
 from lastgood.cli.store import again, json_option, opened
 from lastgood.cli.terminal import Terminal
-from lastgood.refs import quote
 
 _JSON = """
 with --json: {"kind", "session_id", "agent_id", "left", "branch", "head"}: the branch that was left,
@@ -32,7 +31,7 @@ def _runner(move: Callable[[BlockingClient, Namespace], Move]) -> Callable[[Name
                 printing.document({**printing.plain(done), "head": head})
             else:
                 lane = targets.lane(client, done.session_id, done.agent_id)
-                _print(done, again(options, "undo", done.session_id, *lane))
+                _print(done, again(options, "undo", done.session_id, more=lane))
         return 0
 
     return run
@@ -58,20 +57,20 @@ def _rewind(client: BlockingClient, options: Namespace) -> Move:
     if to.isdecimal():
         to = f"@{to}"
     elif not to.startswith("@"):
-        to = _ref(client, to, options.thread)
+        to = _ref(client, to, options)
     return client.rewind(options.thread, to, agent_id=options.agent)
 
 
-def _ref(client: BlockingClient, text: str, thread: str) -> str:
+def _ref(client: BlockingClient, text: str, options: Namespace) -> str:
     try:
         return targets.ref(client, text)
     except Refusal as refusal:
         if refusal.exit_code != ABSENT or "@" in text:
             raise
         raise Refusal(
-            f"{text!r} is no checkpoint of {thread}.",
-            hint=f"Write SEQ, @~N, @tag:NAME or @branch:NAME; `lastgood log {quote(thread)}` lists "
-            "its checkpoints.",
+            f"{text!r} is no checkpoint of {options.thread}.",
+            hint="Write SEQ, @~N, @tag:NAME or @branch:NAME; "
+            f"`{again(options, 'log', options.thread)}` lists its checkpoints.",
             exit_code=ABSENT,
         ) from refusal
 

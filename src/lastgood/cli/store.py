@@ -10,6 +10,7 @@ import os
 import shlex
 import sqlite3
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -148,11 +149,19 @@ def _lacks(path: Path) -> str:
     return "holds no threads of Lastgood" if path.exists() else "does not exist"
 
 
-def again(options: Namespace, *words: str) -> str:
+def again(options: Namespace, command: str, *names: str, more: Sequence[str] = ()) -> str:
     """A command to type next, on the same store; a password is for the user to put in."""
     store, tenant = (getattr(options, name, None) for name in ("store", "tenant"))
-    same = ["--store", as_shown(store)] if store else []
-    return shlex.join(["lastgood", *words, *same, *(["--tenant", tenant] if tenant else [])])
+    same = chosen("--store", as_shown(store)) if store else []
+    rest = [*more, *same, *(chosen("--tenant", tenant) if tenant else [])]
+    dashed = any(name.startswith("-") for name in names)
+    words = [*rest, "--", *names] if dashed else [*names, *rest]
+    return shlex.join(["lastgood", command, *words])
+
+
+def chosen(option: str, value: str) -> list[str]:
+    """An option as it is typed; a value that begins with a dash would be taken for another one."""
+    return [f"{option}={value}"] if value.startswith("-") else [option, value]
 
 
 def as_shown(place: str) -> str:

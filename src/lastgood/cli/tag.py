@@ -31,7 +31,9 @@ def _list(client: BlockingClient, options: Namespace) -> int:
     if options.json:
         printing.document({"thread": thread, "tags": tags})
     elif not tags:
-        make = again(options, "tag", f"{quote(thread)}@", "NAME")
+        newest = client.log(thread, limit=1).items
+        place = newest[0].name if newest else f"{quote(thread)}@"
+        make = again(options, "tag", place, "NAME")
         printing.note(f"{thread} has no tags. Make one: {make}")
     else:
         rows = [[cell(name, "bold"), cell(_place(client, id))] for name, id in sorted(tags.items())]
@@ -57,7 +59,7 @@ def _set(client: BlockingClient, options: Namespace) -> int:
         return 0
     text = f"{header.name} is now {quote(thread)}@tag:{quote(options.name)}."
     if before is None:
-        text += f" To undo: {again(options, 'tag', '--delete', thread, options.name)}"
+        text += f" To undo: {again(options, 'tag', thread, options.name, more=['--delete'])}"
     elif before != header.checkpoint_id:
         text += f" To undo: {again(options, 'tag', before, options.name)}"
     Terminal.on(sys.stdout).line(clean(text))

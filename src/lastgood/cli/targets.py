@@ -18,6 +18,7 @@ from lastgood import (
     Header,
 )
 from lastgood.cli.command import ABSENT, USAGE, Refusal
+from lastgood.cli.store import chosen
 from lastgood.ids import read_id
 from lastgood.refs import Address, parse, quote, unquote
 
@@ -58,8 +59,8 @@ def _inside(client: BlockingClient, text: str) -> str:
         return ""
     if "@" in text or parsed.agent is None:
         return f"It would be a checkpoint; the thread is {parsed.thread!r}."
-    chosen = f"(--agent {shlex.quote(parsed.agent)}, where a command takes one)"
-    return f"It would be an agent {chosen}; the thread is {parsed.thread!r}."
+    option = f"({shlex.join(chosen('--agent', parsed.agent))}, where a command takes one)"
+    return f"It would be an agent {option}; the thread is {parsed.thread!r}."
 
 
 def _known(client: BlockingClient, text: str) -> str | None:
@@ -110,7 +111,7 @@ def _one_of(thread: str, what: str, name: str | None, names: set[str]) -> None:
 def lane(client: BlockingClient, thread: str, agent: str) -> list[str]:
     """The words that name an agent, where a thread has several."""
     several = len({branch.agent_id for branch in client.branches(thread)}) > 1
-    return ["--agent", agent] if several else []
+    return chosen("--agent", agent) if several else []
 
 
 def newest_thread(client: BlockingClient) -> str:

@@ -61,9 +61,8 @@ def _print(report: Report, options: Namespace) -> None:
         terminal.line(f"  {clean(str(problem))}")
     if report.clean and not options.data:
         words = [options.thread] if options.thread else []
-        terminal.line(
-            clean(f"To read every byte: {again(options, 'verify', *words, '--data')}"), "dim"
-        )
+        more = again(options, "verify", *words, more=["--data"])
+        terminal.line(clean(f"To read every byte: {more}"), "dim")
 
 
 def _options(parser: ArgumentParser) -> None:
