@@ -1,9 +1,10 @@
 """What a client remembers: the trees of checkpoints it saw, and which one it last saw in a lane.
 
-Entries are keyed by checkpoint id. A checkpoint never changes, so an entry is never stale; the
-last-seen table is only a guess at a good diff base and is never trusted for a head. Bounded in
-bytes, least recently used goes first. Takes no lock: each operation on a dict is atomic by itself,
-and whoever puts an entry in or takes it out is the one who counts its weight.
+Entries are keyed by checkpoint id. A checkpoint never changes, but one that was removed may leave
+its id to another: a tree knows whose it is. The last-seen table is only a guess at a good diff base
+and is never trusted for a head. Bounded in bytes, least recently used goes first. Takes no lock:
+each operation on a dict is atomic by itself, and whoever puts an entry in or takes it out is the
+one who counts its weight.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lastgood.manifest import Stored
+from lastgood.rows import CheckpointRow
 
 LANES = 4096
 
@@ -44,6 +46,11 @@ class TreeCache:
         except KeyError:
             pass  # somebody else has just dropped it
         return entry.stored
+
+    def of(self, row: CheckpointRow) -> Stored | None:
+        """The tree of this very checkpoint."""
+        found = self.get(row.id)
+        return found if found is not None and found.place == row.place else None
 
     def note_verified(self, id: bytes, what: object) -> None:
         """Remember what was verified about a checkpoint, for as long as its tree is kept."""

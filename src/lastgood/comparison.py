@@ -58,7 +58,7 @@ class _Side:
     def __init__(self, core: Core, row: CheckpointRow, shelf: Shelf) -> None:
         self.row = row
         self.shelf = shelf
-        known = core.cache.get(row.id)
+        known = core.cache.of(row)
         if known is not None and known.tree.hash == row.root:
             self._node, self._is_skeleton = known.tree, False
         else:

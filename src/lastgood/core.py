@@ -225,7 +225,7 @@ class Core:
             assert isinstance(answer, CheckpointRow), "a save writes, or was written before"
             return answer
         if isinstance(answer, Stored):
-            stored = Stored(answer.tree, slots, answer.skeleton)
+            stored = answer._replace(slots=slots, place=row.place)
             self.cache.put(row.id, stored, instead_of=intent.draft.base)
         self.cache.saw((intent.thread, intent.draft.agent), row.id)
         return row
@@ -267,7 +267,7 @@ class Core:
 
         What it shares with the front of a `near` one is not read and hashed again.
         """
-        known = self.cache.get(row.id)
+        known = self.cache.of(row)
         if known is not None and known.tree.hash == row.root:
             return known
         try:
@@ -305,10 +305,10 @@ class Core:
         slots = read_slots(row.slots)
         node, is_skeleton = manifest.read(row.manifest)
         if not is_skeleton:
-            return Stored(node, slots)
+            return Stored(node, slots, place=row.place)
         skeleton = await self._fill(node, row, slots, checked=True)
         assert isinstance(skeleton, tree.Sequence)
-        return Stored(manifest.read_skeleton(skeleton), slots, skeleton)
+        return Stored(manifest.read_skeleton(skeleton), slots, skeleton, row.place)
 
     async def _fill(
         self,

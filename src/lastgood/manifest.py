@@ -73,6 +73,8 @@ class Stored(NamedTuple):
     tree: Node
     slots: tuple[Slot, ...] = ()
     skeleton: Sequence | None = None
+    place: tuple[int, int] = (0, 0)
+    """The checkpoint's own: its id alone may be in use again, with its pages elsewhere."""
 
 
 class Plan(NamedTuple):

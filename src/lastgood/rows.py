@@ -215,6 +215,11 @@ class CheckpointRow(NamedTuple):
         """The nearest ancestor that was not removed."""
         return self.fallback if self.parent_gone else self.parent
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The key of its thread and its seq: no other checkpoint ever has the same."""
+        return self.thread, self.seq
+
     def orphaned(self, parent: CheckpointRow) -> CheckpointRow:
         """This row when what it follows is removed. The way back ends where it leaves the lane."""
         before = parent.before if parent.lane == self.lane else b""

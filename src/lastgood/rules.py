@@ -316,11 +316,11 @@ def _plan(draft: Draft, found: Found, *, fresh: bool) -> Plan:
     tree = draft.tree
     if isinstance(tree, CheckpointRow):
         return Plan(tree.manifest, read_slots(tree.slots))
-    base = found.rows.get(draft.base)
-    here = base is not None and found.live is not None and base.thread == found.live.thread
-    if draft.stored is not None and not here:
+    base, live, stored = found.rows.get(draft.base), found.live, draft.stored
+    here = base is not None and live is not None and base.thread == live.thread
+    if stored is not None and not (here and base.place == stored.place):  # type: ignore[union-attr]
         return manifest.plan(detached(tree), None, found.large)
-    return manifest.plan(tree, draft.stored, found.large, fresh=fresh)
+    return manifest.plan(tree, stored, found.large, fresh=fresh)
 
 
 def _expiry(

@@ -327,7 +327,7 @@ class Run(AsyncOnly, Generic[S]):
         await self._settle()
         if self._row is None:
             raise KeyError("the lane is empty: there is nothing to append to. Save a state first.")
-        stored = self._core.cache.get(self._row.id)
+        stored = self._core.cache.of(self._row)
         return stored if stored is not None else await self._driver.run(self._load(self._row))
 
     async def _load(self, row: CheckpointRow) -> Stored:

@@ -1,4 +1,4 @@
-"""A checkpoint is removed and its pages swept while somebody reads it."""
+"""A checkpoint is removed and its pages swept while somebody reads it, or goes on from it."""
 
 from __future__ import annotations
 
@@ -60,3 +60,43 @@ async def while_a_timeline_is_read(store: Store) -> None:
     """The next live one takes its place."""
     reader = await _with_a_doomed_one(store)
     assert [each.state for each in await reader.timeline("a", "s", limit=2)] == [{"n": 2}, {"n": 0}]
+
+
+_HOW = {"expired": True, "deleted": False}
+_AGAIN = "0190a000-0000-7000-8000-0000000000aa"
+
+
+@case(each=_HOW)
+async def and_its_id_used_again(store: Store, expired: bool) -> None:
+    """Who saved it before goes on: what it remembers of it is not taken for the new one's pages."""
+    client, other = store.client(), store.client()
+    long = {"m": [f"message {number} " * 9 for number in range(300)]}
+    for state, id in (({"n": 0}, None), (long, _AGAIN)):
+        await save(client, "s", state, checkpoint_id=id)
+    if expired:
+        await other.expire(_AGAIN)
+        await other.sweep("s", grace_seconds=0)
+    else:
+        await other.delete("s")
+        await save(other, "s", {"n": 0})
+    await save(other, "s", long, checkpoint_id=_AGAIN)
+    longer = {"m": [*long["m"], "one more"]}
+    saved = await save(client, "s", longer)
+    async with client.run("s", agent_id="a") as run:
+        grown = await run.append("m", "another")
+    reader = store.client()
+    assert (await reader.restore(saved)).state == longer
+    assert (await reader.restore(grown)).state == {"m": [*longer["m"], "another"]}
+    assert (await reader.verify(data=True)).clean
+
+
+@case()
+async def the_next_save_of_a_new_thread_is_small(store: Store) -> None:
+    """What a commit remembers of the first checkpoint is its own, though its thread is new."""
+    client = store.client()
+    long = {"m": [f"message {number} " * 9 for number in range(300)]}
+    await save(client, "s", long)
+    first = (await client.stats()).physical
+    await save(client, "s", {"m": [*long["m"], "one more"]})
+    if not core_of(client).backend.copies:
+        assert (await client.stats()).physical < first + 2000
