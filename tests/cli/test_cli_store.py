@@ -1,13 +1,14 @@
 """Finding the store: where it is looked for, and what happens when there is none."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from cli_harness import Result
+from cli_harness import Result, piped
 
 from lastgood import BlockingClient
 from lastgood.cli import COMMANDS, parser
@@ -217,6 +218,16 @@ class TestWhereItIsLookedFor:
         assert doctor.code == 1
         assert "problem  format       it belongs to LangGraph's SqliteSaver (0 thr" in doctor.out
         assert "Bring it over: lastgood import langgraph-sqlite agent.db" in doctor.out
+
+    def test_a_pipe_is_refused_and_not_waited_for(self, empty: Path) -> None:
+        os.mkfifo("pipe")
+        shown = piped("threads", "--store", "pipe", cwd=empty)
+        assert (shown.code, shown.out) == (4, "")
+        assert "pipe is a pipe, a socket or a device. Pass the path of a file." in shown.err
+        brought = piped("import", "checkpnt", "pipe", cwd=empty)
+        assert (brought.code, "pipe is a pipe, a socket or a device." in brought.err) == (4, True)
+        found = piped("doctor", "--store", "pipe", cwd=empty)
+        assert (found.code, "pipe is a pipe, a socket or a device" in found.out) == (1, True)
 
     def test_a_directory_is_not_imported(self, empty: Path, lastgood: Run) -> None:
         shown = lastgood("import", "checkpnt", ".")

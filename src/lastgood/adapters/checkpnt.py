@@ -74,8 +74,9 @@ def _brought(client: BlockingClient, payload: bytes, expires_at: int | None) -> 
 def _opened(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise CheckpointNotFoundError(f"{path} does not exist.", hint="Give the path of the file.")
-    if path.is_dir():
-        raise BackendConnectionError(f"{path} is a directory.", hint="Give the path of the file.")
+    if not path.is_file():
+        what = "a directory" if path.is_dir() else "a pipe, a socket or a device"
+        raise BackendConnectionError(f"{path} is {what}.", hint="Give the path of the file.")
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         source.execute(_ROWS)

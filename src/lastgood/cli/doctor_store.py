@@ -10,7 +10,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lastgood.backends.sqlite.connection import WAL_LIMIT
+from lastgood.backends.sqlite.connection import WAL_LIMIT, is_no_file
 from lastgood.backends.sqlite.schema import FORMAT, owner_of, read_stamp
 from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, read_still
 from lastgood.cli.doctor_checks import Finding
@@ -37,6 +37,9 @@ def store_findings(place: str, file: Path | None) -> Iterator[Finding]:
         yield Finding("ok", "store", f"{file} does not exist yet", NOT_YET)
     elif file.is_dir():
         yield Finding("problem", "store", f"{file} is a directory", "Pass the path of a file.")
+    elif is_no_file(file):
+        found = f"{file} is a pipe, a socket or a device"
+        yield Finding("problem", "store", found, "Pass the path of a file.")
     else:
         yield from _file_findings(file)
     yield from _disk_findings(file)

@@ -17,6 +17,7 @@ from typing import Any
 
 from lastgood import BlockingClient
 from lastgood.backends.files.names import STORE, THREADS
+from lastgood.backends.sqlite.connection import is_no_file
 from lastgood.backends.sqlite.schema import owner_of
 from lastgood.cli.command import ABSENT, Refusal, given
 from lastgood.driver import run_blocking
@@ -173,7 +174,7 @@ def is_store(file: Path) -> bool:
     """Whether opening the file changes nothing: it is ours, or will be refused with a reason."""
     if not file.exists():
         return False
-    if file.is_dir():
+    if is_no_file(file):
         return True
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as found:

@@ -81,8 +81,9 @@ class SqliteSource(Source):
         super().__init__(serde)
         if not path.exists():
             raise CheckpointNotFoundError(f"{path} does not exist.", hint="Give the file's path.")
-        if path.is_dir():
-            raise BackendConnectionError(f"{path} is a directory.", hint="Give the file's path.")
+        if not path.is_file():
+            what = "a directory" if path.is_dir() else "a pipe, a socket or a device"
+            raise BackendConnectionError(f"{path} is {what}.", hint="Give the file's path.")
         self._path = path
         self._file = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:

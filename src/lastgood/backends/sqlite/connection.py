@@ -138,6 +138,11 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> Lastgoo
     return kind(message.format(label=label, error=error), hint=hint)
 
 
+def is_no_file(path: Path) -> bool:
+    """Whether something is there that no database can be in."""
+    return path.exists() and not path.is_file()
+
+
 def plain_connect(path: str) -> sqlite3.Connection:
     """The standard library's connection; transactions are ours to begin."""
     return sqlite3.connect(
@@ -270,11 +275,7 @@ class Connections:
 
     def _open(self) -> Any:
         """Connect, and make sure that the file is ours: somebody may have put another there."""
-        if self._place.is_dir():
-            raise BackendConnectionError(
-                f"{self.label} is a directory.",
-                hint="Pass the path of a file in it; for plain files: Client.files(), files:DIR.",
-            )
+        self._check_kind()
         connection = self._connect(self.path)
         try:
             connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
@@ -286,6 +287,18 @@ class Connections:
             raise
         self._opened.append(connection)
         return connection
+
+    def _check_kind(self) -> None:
+        """SQLite would wait for ever for somebody to write into a pipe."""
+        if self._place.is_dir():
+            raise BackendConnectionError(
+                f"{self.label} is a directory.",
+                hint="Pass the path of a file in it; for plain files: Client.files(), files:DIR.",
+            )
+        if is_no_file(self._place):
+            raise BackendConnectionError(
+                f"{self.label} is a pipe, a socket or a device.", hint="Pass the path of a file."
+            )
 
     def _close(self, connection: Any) -> None:
         self._opened.remove(connection)
