@@ -7,7 +7,7 @@ between two looks.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import NamedTuple
 
 from lastgood.backend import Listing, Located
@@ -24,9 +24,17 @@ PAGE = 256
 
 
 async def watch(
-    core: Core, driver: Driver, thread: str, agent: str | None, after: int | None
+    core: Core,
+    driver: Driver,
+    thread: str,
+    agent: str | None,
+    after: int | None,
+    ended: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[Header, None]:
-    """Headers in the order of seq, from `after` on or from now on."""
+    """Headers in the order of seq, from `after` on or from now on.
+
+    `ended` is called when a life of the thread is over; the next one is waited for.
+    """
     news = core.backend.news(core.tenant, thread)
     try:
         life, newest = await driver.run(_newest(core, thread))
@@ -36,6 +44,8 @@ async def watch(
         while True:
             now, newest = await driver.run(_newest(core, thread))
             if now != life:
+                if life.key:
+                    ended()
                 life, seen = now, 0  # it began, ended, or was deleted and began anew
             seen = min(seen, newest)  # a server that lost data has gone back
             if newest > seen:

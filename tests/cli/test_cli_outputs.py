@@ -224,6 +224,20 @@ class TestFollow:
             assert json.loads(process.stdout.readline())["step_name"] == "third"
             process.terminate()
 
+    def test_a_thread_that_is_deleted_is_told(self, here: Path) -> None:
+        with (
+            BlockingClient.sqlite(here / "lastgood.db") as client,
+            on_terminal("log", "single", "--follow", cwd=here) as followed,
+        ):
+            followed.until("two")
+            client.delete("single")
+            followed.until("single was deleted.")
+            client.save("solo", session_id="single", execution_state={}, step_name="anew")
+            followed.until("anew")
+            followed.interrupt()
+            code, shown = followed.end()
+        assert (code, shown.count("was deleted")) == (130, 1)
+
     def test_what_stands_before_is_filtered_too(self, here: Path) -> None:
         with (
             BlockingClient.sqlite(here / "lastgood.db") as client,

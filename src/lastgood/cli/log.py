@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from lastgood import BlockingClient, BranchInfo, Header
+from lastgood import BlockingClient, BranchInfo, Header, watching
 from lastgood.cli import graphs, printing, targets
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import USAGE, Command, Refusal, agent_option, limit_option, seq_number
@@ -15,6 +15,7 @@ from lastgood.cli.graph import Graph, Line
 from lastgood.cli.printing import Cell, Column, cell
 from lastgood.cli.store import again, chosen, json_option, opened
 from lastgood.cli.terminal import Terminal
+from lastgood.driver import iterated
 from lastgood.refs import quote
 
 _GRAPH_COLUMNS = 12
@@ -197,10 +198,26 @@ def _follow(client: BlockingClient, options: Namespace) -> int:
     after = before[0].seq if before.items else 0
     for header in before.items[::-1]:
         _tell(terminal, header, marks, json=options.json)
-    for header in client.watch(thread, agent_id=options.agent, after=after):
+    for header in iterated(_watched(client, options, after)):
         if _wanted(header, options):
             _tell(terminal, header, Marks((), {}), json=options.json)
     return 0
+
+
+def _watched(
+    client: BlockingClient, options: Namespace, after: int
+) -> AsyncGenerator[Header, None]:
+    """As `client.watch` has it, which says nothing of an end: somebody looks at this one."""
+    note = f"{quote(options.thread)} was deleted. If it begins anew, that is shown; Ctrl-C ends it."
+    direct = client._direct
+    return watching.watch(
+        direct._core,
+        direct._driver,
+        options.thread,
+        options.agent,
+        after,
+        ended=lambda: printing.note(note),
+    )
 
 
 def _wanted(header: Header, options: Namespace) -> bool:
