@@ -100,6 +100,14 @@ def _make_zone(body: str) -> ZoneInfo:
         raise Unresolved("zoneinfo:ZoneInfo", f"this machine has no time zone {body!r}") from None
 
 
+def _take_path(value: Any) -> list[str]:
+    """Its text; Python 3.11 gives `./c:a` of Windows the text of another path."""
+    text = str(value)
+    if isinstance(value, pathlib.PureWindowsPath) and type(value)(text) != value:
+        raise Refused(f"a path whose text, {text}, is that of another one cannot be stored")
+    return [type(value).__name__, text]
+
+
 def _make_path(body: list[str]) -> pathlib.PurePath:
     name, text = body
     try:
@@ -148,7 +156,7 @@ _ROWS: dict[type, _Row] = {
     UUID: (Number.UUID, "uuid", str, UUID),
     range: (Number.RANGE, "range", _take_range, lambda body: range(*body)),
 }
-_PATH = Kind(Number.PATH, "path", lambda v: [type(v).__name__, str(v)], cast(Any, _make_path))
+_PATH = Kind(Number.PATH, "path", _take_path, cast(Any, _make_path))
 _BYTEARRAY = Kind(
     Number.BYTEARRAY, "bytearray", cast(Any, bytes), cast(Any, bytearray), Family.TEXT, raw=True
 )
