@@ -8,11 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from lastgood import BlockingClient
 from lastgood.backends.sqlite import log as sqlite_log
+from lastgood.backends.sqlite.backend import SqliteBackend
+from lastgood.backends.sqlite.connection import plain_connect
 
 KILLED = """
 import os, signal, sys
@@ -190,3 +193,23 @@ def test_what_stands_in_the_place_of_the_log_is_left_alone(
         if sort == "link":
             other.write_bytes(other.read_bytes() + b"x" * 10_000)
     assert b"\0" not in other.read_bytes()
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("strict", 2), ("relaxed", 1)])
+def test_every_connection_syncs_as_its_durability_says_and_through_the_cache_of_the_drive(
+    path: Path, durability: Literal["strict", "relaxed"], synchronous: int
+) -> None:
+    opened: list[sqlite3.Connection] = []
+
+    def connect(place: str) -> sqlite3.Connection:
+        opened.append(plain_connect(place))
+        return opened[-1]
+
+    backend = SqliteBackend(path, durability=durability, connect=connect)
+    with BlockingClient.on(backend) as client:
+        saved(client, 1)
+        assert client.latest(session_id="t") is not None
+        assert len(opened) == 2
+        for connection in opened:
+            assert connection.execute("PRAGMA synchronous").fetchone() == (synchronous,)
+            assert connection.execute("PRAGMA fullfsync").fetchone() == (1,)
