@@ -39,6 +39,8 @@ async def watch(
     try:
         life, newest = await driver.run(_newest(core, thread))
         seen = newest if after is None else after
+        if seen and not life.key:
+            ended()  # between the look of who knows that place and ours
         if seen > newest:
             seen = 0  # the place is one in an earlier life of the thread
         while True:

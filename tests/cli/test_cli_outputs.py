@@ -1,5 +1,6 @@
 """The real command, in a process of its own: through pipes, on a terminal, interrupted."""
 
+import asyncio
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from cli_harness import COMMAND, HOSTILE, Result, environment, on_terminal, piped, screen
 
-from lastgood import BlockingClient, __version__
+from lastgood import BlockingClient, Client, __version__, watching
 
 pytestmark = pytest.mark.slow  # programs of their own, on terminals
 
@@ -237,6 +238,20 @@ class TestFollow:
             followed.interrupt()
             code, shown = followed.end()
         assert (code, shown.count("was deleted")) == (130, 1)
+
+    def test_a_thread_that_was_deleted_before_the_first_look_is_told(self) -> None:
+        told: list[str] = []
+
+        async def look() -> None:
+            direct = Client.memory()
+            watch = watching.watch(
+                direct._core, direct._driver, "t", None, 2, ended=lambda: told.append("ended")
+            )
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(watch), watching.EVERY * 3)
+
+        asyncio.run(look())
+        assert told == ["ended"]
 
     def test_what_stands_before_is_filtered_too(self, here: Path) -> None:
         with (
