@@ -26,7 +26,10 @@ from langgraph.store.base import (
 from pydantic import BaseModel
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
+from lastgood.adapters.langgraph.keeping import Keeping
+from lastgood.adapters.langgraph.opening import core_of
 from lastgood.client import Client
+from lastgood.driver import run_blocking
 from lastgood.errors import BackendConnectionError, StorageError, TransientStorageError
 from lastgood.testing.harness import BackendHarness
 from rights import as_an_ordinary_user, read_only
@@ -281,6 +284,46 @@ class TestTime:
         self._pass(harness, 1)
         assert store.get(("n",), "k") is None
         assert store.list_namespaces() == []
+
+    def test_of_all_that_a_search_finds_begins_anew_in_one_commit(
+        self, harness: BackendHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        backend = harness.backend()
+        store = LastgoodStore(Client.on(backend))
+        store.batch([PutOp(("n",), key, {"v": key}, ttl=1.5) for key in "abc"])
+        commits: list[Any] = []
+        commit = backend.commit
+
+        async def counted(intent: Any) -> Any:
+            commits.append(intent)
+            return await commit(intent)
+
+        monkeypatch.setattr(backend, "commit", counted)
+        assert keys(store.search(("n",), filter={"v": {"$ne": "c"}})) == ["a", "b"]
+        assert len(commits) == 1
+        self._pass(harness, 2)
+        assert keys(store.search(("n",))) == []
+        store.batch([PutOp(("n",), key, {"v": key}, ttl=1.5) for key in "abc"])
+        self._pass(harness, 1)
+        store.search(("n",), filter={"v": {"$ne": "c"}})
+        self._pass(harness, 1)
+        assert keys(store.search(("n",))) == ["a", "b"]
+
+    def test_begins_anew_but_for_what_was_changed_meanwhile(self, client: Client) -> None:
+        store = LastgoodStore(client)
+        store.batch([PutOp(("n",), key, {"v": key}, ttl=60) for key in "abc"])
+        keeping = Keeping(core_of(client))
+        read = run_blocking(keeping.below(("n",)))
+        store.put(("n",), "b", {"v": "new"})
+        store.delete(("n",), "c")
+        run_blocking(keeping.refresh(read))
+        found = {kept.key: kept.row for kept in run_blocking(keeping.below(("n",)))}
+        assert found.keys() == {"a", "b"}
+        before = read[0].row.expires_at
+        assert before is not None
+        assert (found["a"].expires_at or 0) > before
+        assert found["b"].expires_at is None
+        assert store.get(("n",), "b").value == {"v": "new"}  # type: ignore[union-attr]
 
     def test_of_what_is_read_where_nothing_can_be_written(self) -> None:
         with tempfile.TemporaryDirectory() as name:

@@ -194,19 +194,30 @@ class Keeping:
         They are read all the same where nothing can be written: a store that is full, or that this
         client may only read.
         """
+        timed: dict[Namespace, list[Kept]] = {}
         for kept in read:
-            if kept.row.expires_at is None:
-                continue
-            ttl = kept.ttl(self._core.codec) * 60
-            draft = ItemDraft(*kept.row.place, kept.row.value, ttl=ttl, quiet=True)
-            expected = {kept.row.place: kept.row.value}
-            intent = ChangeItems(
-                self._tenant, spelled(kept.namespace), (draft,), expected=expected, opens=False
+            if kept.row.expires_at is not None:
+                timed.setdefault(kept.namespace, []).append(kept)
+        try:
+            for some in timed.values():
+                if not await self._begin_anew(some) and len(some) > 1:
+                    for kept in some:
+                        await self._begin_anew([kept])
+        except (BackendConnectionError, StorageFullError):
+            return
+
+    async def _begin_anew(self, some: Sequence[Kept]) -> bool:
+        """Begin the time of values of one namespace anew, if all of them are as they were read."""
+        drafts = tuple(
+            ItemDraft(
+                *kept.row.place, kept.row.value, ttl=kept.ttl(self._core.codec) * 60, quiet=True
             )
-            try:
-                await change_items(self._core, intent)
-            except (BackendConnectionError, StorageFullError):
-                return
+            for kept in some
+        )
+        expected = {kept.row.place: kept.row.value for kept in some}
+        name = spelled(some[0].namespace)
+        intent = ChangeItems(self._tenant, name, drafts, expected=expected, opens=False)
+        return (await change_items(self._core, intent)).done
 
     async def sweep(self) -> int:
         """Remove what is over its time; gives the number of values."""
