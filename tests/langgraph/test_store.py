@@ -26,7 +26,7 @@ from langgraph.store.base import (
 from pydantic import BaseModel
 
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore, vectors
-from lastgood.adapters.langgraph.keeping import Keeping
+from lastgood.adapters.langgraph.keeping import Keeping, Kept
 from lastgood.adapters.langgraph.opening import core_of
 from lastgood.client import Client
 from lastgood.driver import run_blocking
@@ -251,6 +251,22 @@ class TestSearches:
     def test_more_than_a_page(self, store: LastgoodStore) -> None:
         store.batch([PutOp(("n",), f"{n}", {"v": n}) for n in range(1100)])
         assert len(store.search(("n",), limit=2000)) == 1100
+
+    def test_decode_what_they_show(
+        self, store: LastgoodStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store.batch([PutOp(("n",), f"k{n}", {"n": n}) for n in range(9)])
+        decoded: list[str] = []
+        value = Kept.value
+
+        def noted(kept: Kept, codec: Any) -> Any:
+            decoded.append(kept.key)
+            return value(kept, codec)
+
+        monkeypatch.setattr(Kept, "value", noted)
+        found = store.search(("n",), limit=3, offset=2)
+        assert [item.value["n"] for item in found] == [2, 3, 4]
+        assert decoded == keys(found) == ["k2", "k3", "k4"]
 
 
 class TestTime:

@@ -237,16 +237,17 @@ class LastgoodStore(BaseStore):
     def _searched(
         self, op: SearchOp, number: int, found: Found, embedded: Embedded
     ) -> tuple[list[SearchItem], list[Kept]]:
-        values = [(kept, kept.value(self._core.codec)) for kept in found.below[number]]
-        values = [(kept, value) for kept, value in values if matches(value, op.filter)]
-        values.sort(key=lambda pair: (-pair[0].row.updated_at, pair[0].namespace, pair[0].key))
+        codec, kept = self._core.codec, found.below[number]
+        if op.filter:
+            kept = [each for each in kept if matches(each.value(codec), op.filter)]
+        kept = sorted(kept, key=lambda each: (-each.row.updated_at, each.namespace, each.key))
         scores: dict[int, float] = {}
         if number in embedded.queries:
-            scores = _scores(embedded.queries[number], values, found.vectors[number])
-        order = sorted(range(len(values)), key=lambda i: -scores.get(i, float("-inf")))
+            scores = _scores(embedded.queries[number], kept, found.vectors[number])
+        order = sorted(range(len(kept)), key=lambda i: -scores.get(i, float("-inf")))
         page = order[op.offset : op.offset + op.limit]
-        items = [values[i][0].found(values[i][1], scores.get(i)) for i in page]
-        return items, [values[i][0] for i in page]
+        items = [kept[i].found(kept[i].value(codec), scores.get(i)) for i in page]
+        return items, [kept[i] for i in page]
 
     # writing
 
@@ -345,7 +346,7 @@ def _queries(ops: Sequence[Op]) -> dict[int, str]:
 
 def _scores(
     query: vectors.Vector,
-    values: Sequence[tuple[Kept, Any]],
+    values: Sequence[Kept],
     stored: dict[tuple[Namespace, bytes], bytes],
 ) -> dict[int, float]:
     """How near each value is by its nearest vector; those without vectors are left out.
@@ -354,7 +355,7 @@ def _scores(
     """
     owners: list[int] = []
     near: list[vectors.Vector] = []
-    for number, (kept, _) in enumerate(values):
+    for number, kept in enumerate(values):
         packed = stored.get((kept.namespace, kept.row.key), b"\x90")
         found = [vector for vector in vectors.read(packed) if len(vector) == len(query)]
         owners += [number] * len(found)
