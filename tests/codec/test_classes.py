@@ -482,6 +482,29 @@ def test_a_class_whose_name_leads_to_another_one_is_refused(module):
         assert caught.value.path == "state.x"
 
 
+class Shelf:
+    class Tray(pydantic.BaseModel, Generic[T]):
+        held: T
+
+
+def test_a_parametrised_model_is_called_by_the_place_of_the_generic_one(module):
+    """Pydantic puts it into the module that names it first: another one in another process."""
+    module.Generic = Box
+    exec("Named = Generic[complex]", vars(module))
+    packed = codec.pack(module.Named(held=1j))
+    del sys.modules["vanishing"]
+    assert codec.unpack(packed) == Box[complex](held=1j)
+    for value in (Shelf.Tray[int](held=1), Shelf.Tray[Shelf.Tray[str]](held={"held": "x"})):
+        assert same(codec.unpack(codec.pack(value)), value)
+
+
+def test_a_parametrised_model_that_nothing_has_named_here_is_told():
+    found = codec.unpack(stored(f"{__name__}:Box[Unnamed]", {"held": 1}))
+    with pytest.raises(SerializationError, match=r"nothing has named Box\[Unnamed\] here yet"):
+        found.held  # noqa: B018
+    assert type(codec.unpack(stored(f"{__name__}:Boxes[int]", {}))) is Opaque
+
+
 def test_a_class_that_was_defined_again_is_stored_by_its_name(module):
     """Its module was loaded again, or its cell run again, while objects of it are in use."""
     old, new = (place(module, dataclasses.make_dataclass("Note", ["n"])) for _ in range(2))

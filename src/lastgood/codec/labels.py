@@ -30,7 +30,15 @@ _mro_of_class = cast(Any, type.__dict__["__mro__"]).__get__
 
 
 def label_of(cls: type) -> str:
-    """The label under which instances of a class are stored unless it is registered."""
+    """The label under which instances of a class are stored unless it is registered.
+
+    Pydantic puts `Box[int]` into the module that names it first: it is called by that of `Box`.
+    """
+    base, bracket, parameters = cls.__qualname__.partition("[")
+    told = namespace(cls).get("__pydantic_generic_metadata__") if bracket else None
+    origin = told["origin"] if isinstance(told, dict) else None
+    if _is_class(origin) and origin.__name__ == base:
+        return f"{label_of(origin)}[{parameters}"
     return f"{cls.__module__}:{cls.__qualname__}"
 
 

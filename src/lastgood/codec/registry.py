@@ -261,6 +261,8 @@ def _absence(label: str) -> str:
         return f"module {module!r} is not imported here"
     if module == "__main__":
         return "the program that saved it had this class in its main script"
+    if "[" in name and find(label.partition("[")[0]) is not None:
+        return f"nothing has named {name} here yet, as an annotation or an alias does"
     return f"module {module!r} has no class {name} any more"
 
 
