@@ -1,5 +1,6 @@
 """Classes by their labels: found, missing, changed, registered, and never called."""
 
+import contextlib
 import copy
 import dataclasses
 import enum
@@ -387,6 +388,42 @@ def test_an_enum_member_that_is_gone_is_opaque():
     restored = codec.unpack(packed)
     assert type(restored) is Opaque
     assert codec.pack(restored) == packed
+
+
+@pytest.mark.parametrize(("base", "listed", "value"), [(str, "a", "b"), (int, 1, 7)])
+def test_a_member_that_an_open_enum_made_for_a_value_comes_back(module, base, listed, value):
+    """As the enums of google-genai do for what a newer server says."""
+
+    def missing(cls, value):
+        calls.append("missing")
+        made = base.__new__(cls, value)
+        made._name_, made._value_ = "OPEN", value
+        return made
+
+    def ended(**more):
+        made = enum.Enum("Ended", {"LISTED": listed, **more}, type=base, module=module.__name__)
+        made._missing_ = classmethod(missing)
+        return place(module, made)
+
+    member = ended()(value)
+    packed = codec.pack(member)
+    calls.clear()
+    for found in (codec.unpack(packed), codec.loads_text(codec.dumps_text(member))):
+        assert (type(found), found, found.name, found.value) == (type(member), value, "OPEN", value)
+    newer = ended(KNOWN=value)
+    assert codec.unpack(packed) is newer.KNOWN
+    assert calls == []
+
+
+def test_an_object_of_an_enum_that_could_only_be_looked_up_by_name_is_refused(module):
+    ended = place(module, enum.Enum("Ended", "A"))
+    made = object.__new__(ended)
+    made._name_, made._value_ = "A", 2
+    with pytest.raises(SerializationError, match=r"state\.x: a Ended that is none of its members"):
+        codec.pack({"x": made})
+    for key in (["B"], ["B", 2], ["B", "x"], [1, "x"], [["x"], {}]):
+        with contextlib.suppress(SerializationError):
+            assert type(codec.unpack(stored("vanishing:Ended", key, Number.ENUM))) is Opaque
 
 
 def test_flags_are_combined_without_code_of_their_class(module):

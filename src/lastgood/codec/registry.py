@@ -170,7 +170,7 @@ class Registry:
         if type(key) is str:
             member = type.__getattribute__(cls, "_member_map_").get(key)
         else:
-            member = _combined(cls, key)
+            member = _unlisted(cls, *key) if type(key) is list else _combined(cls, key)
         if member is None:
             raise Unresolved(label, f"{cls.__qualname__} has no member {key!r}")
         return member
@@ -238,9 +238,34 @@ def _is_data(cls: type | None) -> bool:
 
 
 def _member_key(member: Any) -> object:
-    """A name, or for combined flags, which have none of their own, the value."""
-    name = member._name_
-    return name if name in type(member)._member_map_ else member._value_
+    """A name; of what its class does not list the value, and unless it combines flags, both."""
+    cls, name, value = type(member), member._name_, member._value_
+    if cls._member_map_.get(name) is member:
+        return name
+    if isinstance(member, enum.Flag):
+        return value
+    if not _may_be_open(cls, name, value):
+        raise Refused(f"a {cls.__qualname__} that is none of its members cannot be stored")
+    return [name, value]
+
+
+def _may_be_open(cls: Any, name: object, value: object) -> bool:
+    """Whether members that are not listed equal each other by value: they are text or int."""
+    sort = type(value)
+    return type(name) is str and sort in (str, int) and sort is cls._member_type_
+
+
+def _unlisted(cls: Any, name: object, value: object) -> object:
+    """A member as `_missing_` of an open enum makes it, for a value that the class did not list."""
+    if not _may_be_open(cls, name, value):
+        return None
+    known = cls._value2member_map_.get(value)
+    if known is not None:
+        return known
+    made = cls._member_type_.__new__(cls, value)
+    for field, item in (("_name_", name), ("_value_", value)):
+        object.__setattr__(made, field, item)
+    return made
 
 
 def _combined(cls: Any, value: object) -> object:
