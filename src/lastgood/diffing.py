@@ -292,6 +292,13 @@ class _View:
         return ALIKE if opposite else 0.0
 
 
+def id_of(element: bytes) -> bytes | None:
+    """The `id` that an element is known by; None if it has none."""
+    shape = opened(element)
+    name = dict(shape.content).get(ID, _NONE) if shape.family is Family.MAP else _NONE
+    return None if name == _NONE else name
+
+
 def _like_maps(old: dict[bytes, bytes], new: dict[bytes, bytes], opposite: bool) -> float:
     """By equal entries; an `id` on both sides decides alone."""
     mine, yours = old.get(ID, _NONE), new.get(ID, _NONE)

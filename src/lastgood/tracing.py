@@ -2,7 +2,7 @@
 
 Pure: trees and values in, paths out. The way through a list is found by content: an element that
 others were inserted before, or removed from before, is the same element, and so is one that was
-edited where it stands.
+edited where it stands. An `id` on both sides decides alone, as in a diff.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from lastgood import paths
 from lastgood.codec import SETS, Codec, Dropped, Family, skip
+from lastgood.diffing import id_of
 from lastgood.manifest import Slot, Stored
 from lastgood.pages import pages_of
 from lastgood.paths import Steps
@@ -105,6 +106,16 @@ def _aligned(new: list[bytes], old: list[bytes], index: int) -> int | None:
     alike = [at for at, data in enumerate(old) if data == new[index]]
     if alike:
         return min(alike, key=lambda at: abs(at - index))
+    name = id_of(new[index])
+    ids = [] if name is None else list(map(id_of, old))
+    if name in ids:
+        return ids.index(name)
+    at = _opposite(new, old, index)
+    return None if at is None or (ids and ids[at] is not None) else at
+
+
+def _opposite(new: list[bytes], old: list[bytes], index: int) -> int | None:
+    """What stood in the place of an element, given what is alike around it."""
     if max(len(new), len(old)) > ALIGNED:
         return index if index < len(old) else None
     blocks = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()

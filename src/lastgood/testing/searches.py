@@ -80,6 +80,22 @@ async def blame_follows_elements_that_move(store: Store) -> None:
 
 
 @case()
+async def blame_knows_elements_by_their_id(store: Store) -> None:
+    """An element that came where another one was edited is none of that one's past."""
+    client = store.client()
+    told = [{**message(number), "kind": "chat"} for number in range(4)]
+    async with client.run("s", initial={}) as run:
+        await run.save({"messages": told[:2]}, step_name="first")
+        edited = {**told[1], "text": "edited"}
+        await run.save({"messages": [told[0], told[2], edited]}, step_name="second")
+        await run.save({"messages": [told[0], told[3]]}, step_name="third")
+    for ref, names in (("s@3", ["first", "second", "first"]), ("s@4", ["first", "third"])):
+        for index, name in enumerate(names):
+            found = await client.blame(ref, f"messages[{index}].kind")
+            assert found.header.step_name == name
+
+
+@case()
 async def blame_from_the_end_of_a_list_that_was_cut(store: Store) -> None:
     """An index from the end names one element, also in states where the list is longer."""
     client = store.client()
