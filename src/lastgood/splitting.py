@@ -154,19 +154,18 @@ def _elements(site: _Site) -> Node | Dropped:
     items = site.shape.family is Family.MAP
     pack = site.encoder.pack_items if items else site.encoder.pack_each
     encoded = pack(site.shape.content, site.path, exact=False)
-    if len(encoded) != len(site.shape.content):
-        site = _without_lost(site)
+    kept = _without_lost(site, encoded)
     if _below(encoded, INLINE):
         leaf = _leaf(site.encoder, site.value, site.path)
         if leaf is not None:
             return leaf
-    node, new = _laid_out(site, encoded)
+    node, new = _laid_out(kept, encoded)
     if site.known is None or site.known.binary is not False:
         new = list(range(len(encoded)))
-    seen = site.encoder.inspect(new, site.shape.content, encoded, items=items)
+    seen = site.encoder.inspect(new, kept.shape.content, encoded, items=items)
     if not seen.exact:
         encoded = pack(site.shape.content, site.path)
-        node, _ = _laid_out(site, encoded)
+        node, _ = _laid_out(_without_lost(site, encoded), encoded)
     return moved(node, binary=seen.binary or not seen.exact)
 
 
@@ -206,11 +205,13 @@ def _base(known: Sequence | None) -> tuple[Chunk, ...]:
     return known.chunks if known else ()
 
 
-def _without_lost(site: _Site) -> _Site:
+def _without_lost(site: _Site, encoded: list[bytes]) -> _Site:
     """After a loss: the content that was kept, so that positions fit the encodings again."""
     encoder, known = site.encoder, len(site.encoder.losses)
+    if len(encoded) == len(site.shape.content):
+        return site
     pack = encoder.pack_items if site.shape.family is Family.MAP else encoder.pack_each
-    kept = [each for each in site.shape.content if pack([each], site.path, exact=False)]
+    kept = [each for each in site.shape.content if pack([each], site.path)]
     del encoder.losses[known:]  # they were told when all were packed
     return site._replace(shape=replace(site.shape, content=kept))
 
@@ -221,6 +222,7 @@ def _take_apart(site: _Site, encoded: list[bytes]) -> tuple[Node, ...]:
     old = site.known.nested if site.known else ()
     stored = {node.hash: node for node in old}
     nested: list[Node] = []
+    told = len(site.encoder.losses)
     for index, data in enumerate(encoded):
         if len(data) > SLICE:
             step, item, key = _item(site.shape, content[index], index, data)
@@ -228,6 +230,7 @@ def _take_apart(site: _Site, encoded: list[bytes]) -> tuple[Node, ...]:
             node = _nested(site.encoder, item, base, (*site.path, step))
             nested.append(stored.get(node.hash, node))
             encoded[index] = key + nested_token(node.hash)
+    del site.encoder.losses[told:]  # they were told when all were packed, by their own places
     return tuple(nested)
 
 

@@ -54,6 +54,20 @@ async def a_value_that_cannot_be_kept(store: Store, value: Any) -> None:
     assert found.verify_integrity()
 
 
+@case("S05", each={"a function": len, "a memoryview": memoryview(b"x")})
+async def losses_in_a_long_list_are_told_by_their_own_places(store: Store, value: Any) -> None:
+    """Whatever was lost before them, and each once; what stays is what was there."""
+    client = store.client(on_unserializable="drop")
+    large = {"text": "y" * 70_000, "lost": value}
+    kept = ["x" * 500, bytearray(b"x"), "x" * 4_000, {"text": large["text"]}, "z" * 70_000]
+    listed = [value, kept[0], kept[1], kept[2], large, kept[4]]
+    for state in (listed, dict(enumerate(listed))):
+        found = await client.restore(await save(client, "s", {"l": state}))
+        left = found.state["l"]
+        assert (list(left.values()) if isinstance(left, dict) else left) == kept
+        assert [loss.path for loss in found.losses] == ["state.l[0]", "state.l[4].lost"]
+
+
 @case("S05")
 async def an_open_file_is_refused_by_name(store: Store) -> None:
     """The reader learns what it is and what to do."""
