@@ -535,6 +535,14 @@ def test_a_parametrised_model_is_called_by_the_place_of_the_generic_one(module):
         assert same(codec.unpack(codec.pack(value)), value)
 
 
+def test_parametrised_models_are_told_apart_by_the_modules_of_their_parameters(module):
+    """Both are called `Box[Point]`, and which of them was made last differs by process."""
+    mine, other = Box[Point], Box[place(module, pydantic.create_model("Point", n=(int, 1)))]
+    assert mine.__qualname__ == other.__qualname__
+    for value in (mine.model_construct(held=1), other.model_construct(held=2)):
+        assert same(codec.unpack(codec.pack(value)), value)
+
+
 def test_a_parametrised_model_that_nothing_has_named_here_is_told():
     found = codec.unpack(stored(f"{__name__}:Box[Unnamed]", {"held": 1}))
     with pytest.raises(SerializationError, match=r"nothing has named Box\[Unnamed\] here yet"):

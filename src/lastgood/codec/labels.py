@@ -32,12 +32,15 @@ _mro_of_class = cast(Any, type.__dict__["__mro__"]).__get__
 def label_of(cls: type) -> str:
     """The label under which instances of a class are stored unless it is registered.
 
-    Pydantic puts `Box[int]` into the module that names it first: it is called by that of `Box`.
+    Pydantic puts `Box[Item]` into the module that names it first, and calls it so whichever `Item`
+    it is of: here it is known by the places of `Box` and of that.
     """
     base, bracket, parameters = cls.__qualname__.partition("[")
     told = namespace(cls).get("__pydantic_generic_metadata__") if bracket else None
-    origin = told["origin"] if isinstance(told, dict) else None
+    origin, args = (told["origin"], told["args"]) if isinstance(told, dict) else (None, ())
     if _is_class(origin) and origin.__name__ == base:
+        if all(map(_is_class, args)):
+            parameters = ", ".join(map(label_of, args)).replace("builtins:", "") + "]"
         return f"{label_of(origin)}[{parameters}"
     return f"{cls.__module__}:{cls.__qualname__}"
 
@@ -55,7 +58,7 @@ def find(label: str) -> type | None:
         scope = namespace(scope.get(part))
     found = scope.get(name)
     if whole != name:
-        found = _parametrised(scope, found, whole)
+        found = _parametrised(scope, found, whole, label)
     return found if _is_class(found) else None
 
 
@@ -109,12 +112,13 @@ def _parts(label: str) -> tuple[str, list[str], str, str]:
     return module, outer, name, name + bracket + parameters
 
 
-def _parametrised(scope: Mapping[str, object], origin: object, name: str) -> object:
+def _parametrised(scope: Mapping[str, object], origin: object, name: str, label: str) -> object:
     """`Box[int]`: pydantic makes a class of it, known to its module or at least to `Box`."""
     if name in scope or not _is_class(origin):
         return scope.get(name)
     subclasses: list[type] = type.__subclasses__(origin)
-    return next((cls for cls in reversed(subclasses) if cls.__name__ == name), None)
+    known = (cls for cls in reversed(subclasses) if name == cls.__name__ or label == label_of(cls))
+    return next(known, None)
 
 
 def namespace(holder: object) -> Mapping[str, object]:

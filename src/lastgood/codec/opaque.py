@@ -123,7 +123,8 @@ def _of_a_script(label: str) -> str:
     module, _, name = label.partition(":")
     if module != "__main__":
         return ""
-    return f'Say which class it is: lastgood.register({name.rpartition(".")[2]}, "{label}").'
+    own = name[name.partition("[")[0].rfind(".") + 1 :]
+    return f'Say which class it is: lastgood.register({own}, "{label}").'
 
 
 class Noticing:
