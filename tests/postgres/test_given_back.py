@@ -59,8 +59,9 @@ def test_of_our_own(postgres_url: str, schema: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(AsyncConnectionPool, "__init__", noted)
 
     async def body() -> None:
-        async with Client.postgres(postgres_url, schema=schema, pool_size=1) as client:
+        async with Client.postgres(postgres_url, schema=schema, pool_size=2) as client:
             await client.save("a", session_id="s", execution_state={"n": 1})
+            await made[0].resize(0, 1)  # the second one waits as if its connection were being made
             await cancelled_while_giving_back(client, made[0])
 
     asyncio.run(body())

@@ -14,7 +14,7 @@ from psycopg import conninfo
 from psycopg.pq import Conninfo
 
 CONNECT_SECONDS = 5
-"""How long an attempt to connect may take, and the wait for a free connection."""
+"""How long an attempt to connect may take, and the wait for a free one while nobody is served."""
 _LIVELY: dict[str, str | int] = {
     "connect_timeout": CONNECT_SECONDS,
     "keepalives_idle": 10,

@@ -27,6 +27,7 @@ from lastgood.backends.postgres.connections import (
     Reach,
     is_dead,
 )
+from lastgood.backends.remote.room import Room
 from lastgood.driver import is_blocking
 
 _ABANDONED: list[object] = []
@@ -137,6 +138,7 @@ class OwnPools(Pools):
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _NativePool] = (
             weakref.WeakKeyDictionary()
         )
+        self._room = Room(self._size, CONNECT_SECONDS, _full)
         self._guests = Guests()
         self.reach = Reach()
 
@@ -153,8 +155,8 @@ class OwnPools(Pools):
 
     @contextmanager
     def blocking(self) -> Iterator[Connection[Any]]:
-        pool = self._opened()
-        with self._guests.one():
+        with self._room.blocking(), self._guests.one():
+            pool = self._opened()
             connection = _living(pool)
             try:
                 yield connection
@@ -188,20 +190,21 @@ class OwnPools(Pools):
 
     @asynccontextmanager
     async def native(self) -> AsyncIterator[AsyncConnection[Any]]:
-        pool = await self._native_opened()
-        with self._guests.one():
-            connection = await _native_living(pool)
-            try:
-                yield connection
-            except BaseException:
-                with suppress(psycopg.Error):
-                    await connection.rollback()
-                raise
-            finally:
-                if self._guests.several:
-                    await given_back(pool, connection)
-                else:  # nobody waits for it, so nothing suspends
-                    await pool.putconn(connection)
+        async with self._room.native():
+            pool = await self._native_opened()
+            with self._guests.one():
+                connection = await _native_living(pool)
+                try:
+                    yield connection
+                except BaseException:
+                    with suppress(psycopg.Error):
+                        await connection.rollback()
+                    raise
+                finally:
+                    if self._guests.several:
+                        await given_back(pool, connection)
+                    else:  # nobody waits for it, so nothing suspends
+                        await pool.putconn(connection)
 
     async def _native_opened(self) -> AsyncConnectionPool[BoundAsyncConnection]:
         if not self._reached:
@@ -279,6 +282,10 @@ async def _native_living(pool: AsyncConnectionPool[BoundAsyncConnection]) -> Bou
         await connection.close()
         await given_back(pool, connection)
     return connection
+
+
+def _full() -> Exception:
+    return PoolTimeout(f"nobody got a connection for {CONNECT_SECONDS} s")
 
 
 async def given_back(pool: AsyncConnectionPool[Any], connection: AsyncConnection[Any]) -> None:

@@ -21,11 +21,11 @@ from redis.connection import URL_QUERY_ARGUMENT_PARSERS, parse_url
 from redis.retry import Retry
 
 from lastgood.backends.redis.loops import LoopClients
-from lastgood.backends.redis.room import Room
+from lastgood.backends.remote.room import Room
 from lastgood.driver import is_blocking
 
 CONNECT_SECONDS = 5
-"""How long an attempt to connect may take, and the wait for a free connection."""
+"""How long an attempt to connect may take, and the wait for a free one while nobody is served."""
 REPLY_SECONDS = 10
 """How long a server may be silent."""
 
@@ -39,8 +39,12 @@ class Clients(LoopClients):
         self.cluster = False
         """Whether the server turned out to be one of a Cluster."""
         parse: Any = parse_url
-        self.room = Room(int(parse(url).get("max_connections", 0)) or size, CONNECT_SECONDS)
-        """In which commands are sent."""
+        most = int(parse(url).get("max_connections", 0)) or size
+        self.room = Room(most, CONNECT_SECONDS, _full)
+        """In which commands are sent. The driver's clients of one server wait for a free
+        connection, but a task that asks for one again is served before those that wait, who may
+        wait for ever; those of a Cluster make another one, or fail. Who is in has one connection to
+        a node, and in a Cluster now and then another, on which the driver asks about commands."""
         self._url = url
         self._size = size
 
@@ -93,6 +97,10 @@ class Clients(LoopClients):
             async with redis.asyncio.Redis.from_url(self._url, **options) as other:
                 told = await other.info("cluster")
         self.cluster = int(told.get("cluster_enabled", 0)) == 1
+
+
+def _full() -> Exception:
+    return redis.ConnectionError("No connection available.")
 
 
 _UNREADABLE = (
