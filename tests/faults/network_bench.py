@@ -111,7 +111,7 @@ def run_behind(
 
 async def save(client: Any, number: int, **options: Any) -> str:
     state = {"n": number, "items": [f"{number} " * 100] * 30}
-    return await client.save("solo", session_id="s", execution_state=state, **options)
+    return await client.save("solo", execution_state=state, **{"session_id": "s", **options})
 
 
 async def numbers(client: Any) -> list[int]:

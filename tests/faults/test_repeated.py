@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-from network_bench import Play, numbers, put, save
+from network_bench import Play, Server, numbers, put, save
 
 from lastgood import CheckpointNotFoundError
+from lastgood.checkpointers.rules import Describe
 from lastgood.item_rules import ChangeItems, ItemDraft
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.store import Store, committed, core_of
@@ -95,5 +96,23 @@ def test_an_item_that_was_changed_since_is_not_put_again(
         written = await meanwhile(store, proxy, partial(committed, client, intent), there, theirs)
         assert written.answer.done
         assert await put(beside, b"theirs", b"theirs")
+
+    play(body)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_only_changes_a_thread_is_made_up_for(
+    there: bool, play: Play, proxy: Proxy, server: Server
+) -> None:
+    """It never came to the server, and nobody else has changed anything since."""
+
+    async def body(store: Store) -> None:
+        client = store.client()
+        await save(client, 0, **({} if there else {"session_id": "other"}))
+        intent = Describe(core_of(client).tenant, "s", title="ours", owner="joe")
+        proxy.cut_before(match=server.commit)
+        assert (await committed(client, intent)).answer is not there
+        found = {each.thread_id: each for each in await client.threads()}["s"]
+        assert (found.title, found.user) == ("ours", "joe")
 
     play(body)

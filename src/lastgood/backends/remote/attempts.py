@@ -107,7 +107,7 @@ def _overtaken(first: Decision, now: Decision) -> bool:
         return True
     before, found = first.found.items, now.found.items
     places = [row.place for row in (*writes.items, *writes.dropped)]
-    return all(found.get(place) != before.get(place) for place in places)
+    return bool(places) and all(found.get(place) != before.get(place) for place in places)
 
 
 class Tries:
