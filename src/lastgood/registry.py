@@ -131,6 +131,8 @@ _WORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service|sslmod
 """How a connection string for PostgreSQL begins that is no URL."""
 # A password may have any character in it, so it ends at the last @.
 _SECRET_LOGIN = re.compile(r"(://[^:/?#@]*):.*@")
+_LONE_LOGIN = re.compile(r"^(rediss?|unix)://[^:/?#@]*@")
+"""Of Redis, where a login without a colon is more likely a password than a user who has none."""
 _SECRET_OPTION = re.compile(r"([?&])(\w*password)=[^&]*")
 ALIASES = {"postgres": "postgresql", "rediss": "redis", "unix": "redis"}
 CACHES = ("redis://", "rediss://", "unix://")
@@ -195,7 +197,8 @@ def shown(url: str) -> str:
     """An address as it may be printed: without a password."""
     if "://" not in url:
         return "(a connection string)" if "=" in url or "@" in url else url
-    shown_login = _SECRET_LOGIN.sub(r"\1@", url).replace("://@", "://")
+    known_login = _LONE_LOGIN.sub(r"\1://", url)
+    shown_login = _SECRET_LOGIN.sub(r"\1@", known_login).replace("://@", "://")
     return _SECRET_OPTION.sub(r"\1\2=***", shown_login)
 
 

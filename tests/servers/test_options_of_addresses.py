@@ -6,7 +6,7 @@ import pytest
 
 from lastgood import BlockingClient, Client
 from lastgood.cli import main
-from lastgood.registry import BACKENDS
+from lastgood.registry import BACKENDS, shown
 
 SECRET = "hunter2"
 WRONG = {
@@ -73,3 +73,13 @@ def test_the_database_is_shown_wherever_it_is_named() -> None:
     """Two stores on one server are told apart by it."""
     assert BlockingClient.redis("redis://h?db=3").url == "redis://h/3"
     assert BlockingClient.redis("redis://h/2").url == BlockingClient.redis("redis://h/2?db=2").url
+
+
+@pytest.mark.parametrize("kind", ["redis://{}h:6379/0", "rediss://{}h/0", "unix://{}/run/r.sock"])
+def test_a_password_without_its_colon_is_not_shown(kind: str) -> None:
+    """It stands where a user does."""
+    url, expected = kind.format("hush@"), kind.format("")
+    assert BlockingClient.redis(url).url == expected
+    assert shown(url) == expected
+    named = kind.format("joe:hush@")
+    assert BlockingClient.redis(named).url == shown(named) == kind.format("joe@")

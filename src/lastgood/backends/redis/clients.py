@@ -171,9 +171,9 @@ def _expect_options(found: dict[str, Any]) -> None:
 
 
 def shown(url: str) -> str:
-    """An address without a secret."""
+    """An address without a secret; a user without a password is more likely one by mistake."""
     parts = urlsplit(url)
-    user = f"{parts.username}@" if parts.username else ""
+    user = f"{parts.username}@" if parts.username and parts.password else ""
     if parts.scheme == "unix":
         return f"unix://{user}{parts.path}"
     port = f":{parts.port}" if parts.port else ""
