@@ -155,8 +155,8 @@ class OwnPools(Pools):
 
     @contextmanager
     def blocking(self) -> Iterator[Connection[Any]]:
+        pool = self._opened()
         with self._room.blocking(), self._guests.one():
-            pool = self._opened()
             connection = _living(pool)
             try:
                 yield connection
@@ -190,8 +190,8 @@ class OwnPools(Pools):
 
     @asynccontextmanager
     async def native(self) -> AsyncIterator[AsyncConnection[Any]]:
+        pool = await self._native_opened()
         async with self._room.native():
-            pool = await self._native_opened()
             with self._guests.one():
                 connection = await _native_living(pool)
                 try:
