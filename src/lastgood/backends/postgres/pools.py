@@ -156,8 +156,8 @@ class OwnPools(Pools):
     @contextmanager
     def blocking(self) -> Iterator[Connection[Any]]:
         pool = self._opened()
-        with self._room.blocking(), self._guests.one():
-            connection = _living(pool)
+        with self._room.blocking() as seconds, self._guests.one():
+            connection = _living(pool, seconds)
             try:
                 yield connection
             except BaseException:
@@ -191,9 +191,9 @@ class OwnPools(Pools):
     @asynccontextmanager
     async def native(self) -> AsyncIterator[AsyncConnection[Any]]:
         pool = await self._native_opened()
-        async with self._room.native():
+        async with self._room.native() as seconds:
             with self._guests.one():
-                connection = await _native_living(pool)
+                connection = await _native_living(pool, seconds)
                 try:
                     yield connection
                 except BaseException:
@@ -267,18 +267,20 @@ class OwnPools(Pools):
         self._begin()
 
 
-def _living(pool: ConnectionPool[BoundConnection]) -> BoundConnection:
+def _living(pool: ConnectionPool[BoundConnection], seconds: float) -> BoundConnection:
     """A connection that was not ended while it lay idle. Without the pool's own frame around it,
     which commits at the end: each statement has done so, and that takes a while.
     """
-    while is_dead(connection := pool.getconn()):
+    while is_dead(connection := pool.getconn(seconds)):
         connection.close()
         pool.putconn(connection)
     return connection
 
 
-async def _native_living(pool: AsyncConnectionPool[BoundAsyncConnection]) -> BoundAsyncConnection:
-    while is_dead(connection := await pool.getconn()):
+async def _native_living(
+    pool: AsyncConnectionPool[BoundAsyncConnection], seconds: float
+) -> BoundAsyncConnection:
+    while is_dead(connection := await pool.getconn(seconds)):
         await connection.close()
         await given_back(pool, connection)
     return connection

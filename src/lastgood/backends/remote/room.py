@@ -18,6 +18,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 from lastgood.driver import is_blocking
 
+_LEAST = 0.01
+
 
 class _Served:
     """When a call was answered last."""
@@ -116,21 +118,22 @@ class Room:
                 yield
 
     @contextmanager
-    def blocking(self) -> Iterator[None]:
-        """One for a thread."""
+    def blocking(self) -> Iterator[float]:
+        """One for a thread, with the seconds that are left to it to get at the server."""
+        began = time.monotonic()
         while not self._threads.acquire(timeout=self._seconds):
             if self._served.left() <= 0:
                 raise self._full()
         try:
-            yield
+            yield max(_LEAST, self._served.left(began))
             self._served.now()
         finally:
             self._threads.release()
 
     @asynccontextmanager
-    async def native(self) -> AsyncIterator[None]:
-        """One for a task."""
-        loop = asyncio.get_running_loop()
+    async def native(self) -> AsyncIterator[float]:
+        """The same for a task."""
+        began, loop = time.monotonic(), asyncio.get_running_loop()
         tasks = self._tasks.get(loop)
         if tasks is None:
             tasks = self._tasks[loop] = _Tasks(self._size, self._served)
@@ -139,7 +142,7 @@ class Room:
         except TimeoutError:
             raise self._full() from None
         try:
-            yield
+            yield max(_LEAST, self._served.left(began))
             self._served.now()
         finally:
             tasks.release()
