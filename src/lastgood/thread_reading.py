@@ -8,11 +8,12 @@ removes meanwhile looks the same; whoever reads knows whether the thread has mov
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from lastgood import manifest
-from lastgood.auditing import ROWS
+from lastgood.auditing import COUNTS, ROWS
 from lastgood.backend import Columns, Section, Shelf
 from lastgood.core import Core
 from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError
@@ -59,6 +60,8 @@ class ThreadReading:
         self._core = core
         self._thread = thread
         self._next = 1
+        self._counts: Counter[str] = Counter()
+        self._moves = 0
         self._agents: dict[int, str] = {}
         self._seen: dict[int, Intervals] = {}
 
@@ -70,11 +73,23 @@ class ThreadReading:
             while low is not None:
                 sheet = await self._sheet(Section(table, self._thread.thread, low=low))
                 found += [unsealed(ROWS[table], columns) for columns in sheet.rows]
+                self._counts[table] += len(sheet.rows)
                 low = sheet.next
         for row in found:
             self.fingerprint.row(row)
-        self._agents = {row.number: row.agent for row in found if isinstance(row, LaneRow)}
+        lanes = [row for row in found if isinstance(row, LaneRow)]
+        self._agents = {lane.number: lane.agent for lane in lanes}
+        self._moves = sum(lane.moves for lane in lanes)
         return found
+
+    def check(self) -> None:
+        """Whether all went by that the thread counts: a row that is lost leaves no other trace."""
+        expected = {table: getattr(self._thread, column) for table, column in COUNTS.items()}
+        expected |= {"move": self._moves, "checkpoint": self._thread.checkpoints}
+        found = self._counts | Counter(checkpoint=self.checkpoints)
+        for table, count in expected.items():
+            if found[table] != count:
+                raise CheckpointIntegrityError(f"of {count} {table} rows {found[table]} are there.")
 
     async def _sheet(self, section: Section) -> Any:
         return (await self._core.backend.survey(self._thread.tenant, [section]))[0]

@@ -125,14 +125,17 @@ class Transfer:
             await self._resume(there)
             tell(self.reading.checkpoints)
         await self._bring_all(rows, tell)
+        self.reading.check()
         await self._finish()
 
     # what is there already
 
     async def _compare(self, there: ThreadRow) -> None:
         """Whether a thread that is there is the same; raises Refused if not."""
-        ours = await _whole(self._source, self.row)
-        if ours != await _whole(self._target, there):
+        ours = await _read(self._source, self.row)
+        ours.check()
+        theirs = await _read(self._target, there)
+        if ours.fingerprint.whole(self.row) != theirs.fingerprint.whole(there):
             raise Refused("differs", _difference(self.row, there))
 
     def _check_deleted(self, tombstone: ThreadRow) -> None:
@@ -233,11 +236,11 @@ class Transfer:
         raise Refused("damaged", "what arrived was not what was read; it was removed again.")
 
 
-async def _whole(side: Side, row: ThreadRow) -> str:
+async def _read(side: Side, row: ThreadRow) -> ThreadReading:
     reading = side.reading(row, data=False)
     await side.driver.run(reading.rows())
     await side.read(reading, row.seq)
-    return reading.fingerprint.whole(row)
+    return reading
 
 
 def _difference(row: ThreadRow, there: ThreadRow) -> str:

@@ -24,6 +24,7 @@ from lastgood.testing.cases import case
 from lastgood.testing.items_cases import item, put
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, core_of, driven, everything, headers, line
+from lastgood.testing.verification import DAMAGES, Damage, victims
 
 MANY = {"notes": [f"note {n} " + "x" * 900 for n in range(40)]}
 
@@ -295,6 +296,20 @@ async def damage_is_not_carried_on(store: Store) -> None:
     assert {(p.thread, p.kind) for p in report.problems} == {("s", "damaged"), ("t", "damaged")}
     assert [info.thread_id for info in await target.threads()] == ["u"]
     assert (await target.verify(data=True)).clean
+
+
+@case(each=DAMAGES)
+async def no_damage_is_taken_for_whole(store: Store, damage: Damage) -> None:
+    """What `verify` would find in a thread keeps it from being copied, also a row that is gone."""
+    await victims(store.client())
+    await store.close()
+    damage.act(store.harness)
+    target = elsewhere(store)
+    for whole in (1, 0):
+        report = await copied(store.client(), target)
+        assert ("hurt", "damaged") in {(p.thread, p.kind) for p in report.problems}
+        assert report.threads == whole
+    assert [info.thread_id for info in await target.threads()] == ["whole"]
 
 
 @case()

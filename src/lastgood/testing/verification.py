@@ -183,7 +183,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-async def _victims(client: Client) -> dict[str, str]:
+async def victims(client: Client) -> dict[str, str]:
     """Threads "hurt", of which @1, @2, @3 and @5 share a page, and "whole": names and ids."""
     for _ in range(2):
         await save(client, "hurt", LARGE)
@@ -212,7 +212,7 @@ async def _lost(client: Client, ids: dict[str, str]) -> set[str]:
 @case("S20", each=DAMAGES)
 async def damage_is_named_and_hurts_nothing_else(store: Store, damage: Damage) -> None:
     """What `verify` names is what cannot be restored, no more and no less."""
-    ids = await _victims(store.client())
+    ids = await victims(store.client())
     await store.close()
     damage.act(store.harness)
     client = store.client()
@@ -230,7 +230,7 @@ async def damage_is_named_and_hurts_nothing_else(store: Store, damage: Damage) -
 @case("S20")
 async def a_thread_whose_row_is_lost(store: Store) -> None:
     """Its name is not known any more; its checkpoints are, by number."""
-    ids = await _victims(store.client())
+    ids = await victims(store.client())
     await store.close()
     store.harness.lose_row("thread", "hurt")
     report = await store.client().verify()
