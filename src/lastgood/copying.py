@@ -98,9 +98,13 @@ class Copier:
             except (Moved, CheckpointIntegrityError) as error:
                 unmoved = now == await self._source.thread(row.tenant, row.name)
                 if unmoved and isinstance(error, LastgoodError):
+                    await transfer.give_up()
                     raise
                 self._tell(begun - self._done)
                 continue
+            except CheckpointConflictError:
+                await transfer.give_up()
+                raise
             self._add(transfer)
             return
         raise Refused(
@@ -155,10 +159,13 @@ class Pages:
         self._low = sheet.next or 0
         if sheet.next is None:
             self._tenants.pop(0)
-        return [(its, columns) for columns in sheet.rows if self._wanted(columns)]
+        return [(its, columns) for columns in sheet.rows if self._wanted(tenant, columns)]
 
-    def _wanted(self, columns: Columns) -> bool:
-        since, updated = self._choice.since, columns[_UPDATED] if len(columns) > 1 else None
+    def _wanted(self, tenant: str, columns: Columns) -> bool:
+        """Whether a row is copied; one whose tenant cannot be told is in the survey of each."""
+        if len(columns) == 1:
+            return tenant == self._source.core.tenant
+        since, updated = self._choice.since, columns[_UPDATED]
         return since is None or not isinstance(updated, int) or updated >= since
 
     async def _named(self, tenant: str, name: str) -> Columns:

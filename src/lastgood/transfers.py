@@ -128,6 +128,11 @@ class Transfer:
         self.reading.check()
         await self._finish()
 
+    async def give_up(self) -> None:
+        """Remove what has arrived of a thread that cannot be copied: its name is free again."""
+        if self._here.thread:
+            await self._target.commit(Discard(self._here))
+
     # what is there already
 
     async def _compare(self, there: ThreadRow) -> None:
