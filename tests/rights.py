@@ -14,11 +14,11 @@ def as_an_ordinary_user() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(65534)
+    os.setresuid(65534, 65534, 0)
     try:
         yield
     finally:
-        os.seteuid(0)
+        os.setresuid(0, 0, 0)
 
 
 @contextmanager

@@ -44,6 +44,24 @@ def test_the_doctor_looks_into_a_read_only_file() -> None:
     assert "problem" not in {each.level for each in found.values()}
 
 
+def test_a_file_that_this_user_may_not_read() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "x.db"
+        with BlockingClient.sqlite(path) as client:
+            client.save("a", execution_state={}, session_id="s")
+        client = BlockingClient.sqlite(path)
+        Path(name).chmod(0o755)
+        path.chmod(0o000)
+        with as_an_ordinary_user():
+            with pytest.raises(BackendConnectionError, match="may read the file"):
+                client.threads()
+            findings = list(store_findings(str(path), path))
+    problems = [each for each in findings if each.level == "problem"]
+    assert [(each.what, each.found) for each in problems] == [
+        ("rights", "this user may not read it")
+    ]
+
+
 def test_a_read_only_file_that_somebody_else_writes_is_read_as_it_is_now() -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "x.db"

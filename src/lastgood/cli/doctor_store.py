@@ -55,7 +55,7 @@ def _file_findings(file: Path) -> Iterator[Finding]:
     yield Finding("ok", "store", f"{file}, {size(file.stat().st_size)}")
     yield _rights(file)
     try:
-        yield from _read(file)
+        yield from _read(file) if os.access(file, os.R_OK) else ()
     except (DisturbedError, sqlite3.Error) as error:
         advice = "Copy the file away before anything else, then try `lastgood verify`."
         yield Finding("problem", "format", f"it cannot be read: {error}", advice)
@@ -74,6 +74,9 @@ def _read(file: Path) -> list[Finding]:
 
 
 def _rights(file: Path) -> Finding:
+    if not os.access(file, os.R_OK):
+        advice = "Look at it as its owner, or give this user the right to read it."
+        return Finding("problem", "rights", "this user may not read it", advice)
     if os.access(file, os.R_OK | os.W_OK) and os.access(file.absolute().parent, os.W_OK):
         return Finding("ok", "rights", "this user may read and write it")
     advice = (

@@ -67,8 +67,8 @@ _MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
         BackendConnectionError,
         "{label} cannot be opened.",
         (
-            "Check that the directory exists and that this user may write in it. To look at what "
-            "a crash left here, use a copy elsewhere."
+            "Check that the directory exists, and that this user may read the file and write in "
+            "the directory. To look at what a crash left here, use a copy elsewhere."
         ),
     ),
     sqlite3.SQLITE_NOTADB: (
@@ -79,7 +79,10 @@ _MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
     sqlite3.SQLITE_CORRUPT: (
         CheckpointIntegrityError,
         "{label} is damaged ({error}).",
-        "Copy the file away before anything else.",
+        (
+            "Copy the file away before anything else; `lastgood copy` brings what is whole into "
+            "another store."
+        ),
     ),
 }
 _MEANINGS[sqlite3.SQLITE_IOERR] = (
