@@ -53,6 +53,14 @@ class TestVerify:
         assert (problem["kind"], problem["repairable"]) == ("part", False)
         assert "l@31" in problem["checkpoints"]
 
+    def test_the_way_out(self, large: Path, lastgood: Run) -> None:
+        change("UPDATE lastgood_part SET data = zeroblob(length(data)) WHERE born = 20")
+        command = lastgood("verify", "--data").out.splitlines()[-1].partition(": ")[2]
+        assert command == "lastgood copy lastgood.db copy.db"
+        copied = lastgood(*command.split()[1:])
+        assert (copied.code, "l: l@" in copied.out) == (1, True)
+        assert lastgood("verify", "--data", "--store", "copy.db").out.startswith("clean: 3 threads")
+
     def test_what_can_be_repaired(self, large: Path, lastgood: Run) -> None:
         change("UPDATE lastgood_part SET digest = zeroblob(16) WHERE born = 20")
         assert lastgood("verify", "--data").code == 1

@@ -6,9 +6,11 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -155,6 +157,16 @@ class TestOnATerminal:
         assert copy is not None
         assert piped(*shlex.split(copy[1]), cwd=here).code == 0
         assert "-two" in piped("threads", "--store", "copy.db", "--tenant", "t", cwd=here).out
+
+    def test_deleting_what_is_damaged(self, here: Path) -> None:
+        with closing(sqlite3.connect("lastgood.db")) as store, store:
+            store.execute("UPDATE lastgood_run SET seal = zeroblob(8)")
+        with on_terminal("delete", "run-001", cwd=here) as asked:
+            asked.until("(run-001): ")
+            assert "run-001: damaged, so what is in it cannot be counted." in asked.shown
+            asked.type("run-001\n")
+            code, shown = asked.end()
+        assert (code, "Deleted run-001.\r\n" in shown) == (0, True)
 
     def test_deleting_asks_for_the_name(self, here: Path) -> None:
         with on_terminal("delete", "single", cwd=here) as asked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 
@@ -11,7 +10,7 @@ from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import ABSENT, NO, Command, Refusal
 from lastgood.cli.printing import counted
-from lastgood.cli.store import address, as_shown, chosen, json_option, opened
+from lastgood.cli.store import copying, json_option, opened
 from lastgood.cli.terminal import Terminal
 
 
@@ -26,8 +25,8 @@ def run(options: Namespace) -> int:
         if options.json:
             printing.document({"thread": thread, "deleted": deleted})
         else:
-            count = counted(info.checkpoints, "checkpoint")
-            Terminal.on(sys.stdout).line(clean(f"Deleted {thread} with {count}."))
+            count = "" if _damaged(info) else f" with {counted(info.checkpoints, 'checkpoint')}"
+            Terminal.on(sys.stdout).line(clean(f"Deleted {thread}{count}."))
     return 0
 
 
@@ -43,28 +42,28 @@ def _info(client: BlockingClient, thread: str) -> ThreadInfo:
             raise Refusal(f"{thread} was deleted by somebody else.", exit_code=ABSENT)
 
 
+def _damaged(info: ThreadInfo) -> bool:
+    """Whether nothing is known of it but its name: then its counts are 0."""
+    return info.status == "damaged"
+
+
 def _ask(info: ThreadInfo, options: Namespace) -> None:
     """Let the person type the name; without a terminal only --yes will do."""
     what = f"{counted(info.checkpoints, 'checkpoint')} on {counted(info.branches, 'branch')}"
+    if _damaged(info):
+        what = "damaged, so what is in it cannot be counted"
     if not sys.stdin.isatty():
         raise Refusal(
             f"deleting {info.thread_id} ({what}) cannot be undone.", hint="Say so: --yes."
         )
     last = f", last step {info.last_step}" if info.last_step else ""
     printing.note(f"This deletes {info.thread_id}: {what}{last}.")
-    printing.note(f"It cannot be undone. To keep it first: {_copy(info, options)}")
+    keep = "back up the whole store" if _damaged(info) else copying(options, info.thread_id)
+    printing.note(f"It cannot be undone. To keep it first: {keep}")
     question = clean(f"Type the thread's name to delete it ({info.thread_id}): ")
     print(question, end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().rstrip("\n") != info.thread_id:
         raise Refusal("nothing was deleted.", exit_code=NO)
-
-
-def _copy(info: ThreadInfo, options: Namespace) -> str:
-    """The command that keeps all of it, whatever agents and branches it has."""
-    words = ["lastgood", "copy", as_shown(address(options)), "copy.db"]
-    tenant = getattr(options, "tenant", None)
-    whose = chosen("--tenant", tenant) if tenant else []
-    return shlex.join([*words, f"--thread={info.thread_id}", *whose])
 
 
 def _options(parser: ArgumentParser) -> None:

@@ -160,6 +160,16 @@ def again(options: Namespace, command: str, *names: str, more: Sequence[str] = (
     return shlex.join(["lastgood", command, *words])
 
 
+def copying(options: Namespace, thread: str | None = None) -> str:
+    """The command that keeps a store or a thread, whatever agents and branches it has."""
+    tenant = getattr(options, "tenant", None)
+    which = [
+        *([f"--thread={thread}"] if thread else []),
+        *(chosen("--tenant", tenant) if tenant else []),
+    ]
+    return shlex.join(["lastgood", "copy", as_shown(address(options)), "copy.db", *which])
+
+
 def chosen(option: str, value: str) -> list[str]:
     """An option as it is typed; a value that begins with a dash would be taken for another one."""
     return [f"{option}={value}"] if value.startswith("-") else [option, value]

@@ -10,7 +10,7 @@ from lastgood import BlockingClient, LastgoodError, Report
 from lastgood.cli import printing, targets
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import ABSENT, Command, Refusal
-from lastgood.cli.store import again, json_option, opened
+from lastgood.cli.store import again, copying, json_option, opened
 from lastgood.cli.terminal import Terminal
 
 Progress = Callable[[int, int], None] | None
@@ -59,7 +59,10 @@ def _print(report: Report, options: Namespace) -> None:
     terminal.line(str(report).partition("\n")[0], "green" if report.clean else "red")
     for problem in report.problems:
         terminal.line(f"  {clean(str(problem))}")
-    if report.clean and not options.data:
+    if not report.clean:
+        whole = f"To bring the threads that are whole into another store: {copying(options)}"
+        terminal.line(clean(whole), "dim")
+    elif not options.data:
         words = [options.thread] if options.thread else []
         more = again(options, "verify", *words, more=["--data"])
         terminal.line(clean(f"To read every byte: {more}"), "dim")
@@ -79,8 +82,9 @@ VERIFY = Command(
     options=_options,
     run=run,
     epilog="""\
-The exit code is 0 if all is well, 1 if what is wrong can be repaired, 2 if data is lost, 3 if the
-store cannot be opened or there is no such thread.
+The exit code is 0 if all is well, 1 if something is wrong by which nothing of a state is lost, 2 if
+data is lost, 3 if the store cannot be opened or there is no such thread. Nothing is repaired: what
+is whole can be brought into another store by `lastgood copy`.
 
 examples:
   lastgood verify
