@@ -55,7 +55,7 @@ class BlockingRun(BlockingOnly, Generic[S]):
     is_new: bool = _mirrored("is_new")
     resumed: bool = _mirrored("resumed")
 
-    save = blocking(Run.save)
+    save = blocking(Run[S].save)
     append = blocking(Run.append)
     finish = blocking(Run.finish)
 
