@@ -504,6 +504,18 @@ def test_a_directory_to_be(path: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("opened", [BlockingClient.sqlite, BlockingClient.files])
+@pytest.mark.parametrize("address", ["sqlite:///x.db", "files:x", "postgresql://u:secret@h/db"])
+def test_an_address_in_the_place_of_a_path(
+    opened: Callable[[str], object], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"is an address, not a path.*Client\.open") as caught:
+        opened(address)
+    assert "secret" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 @first_calls
 def test_a_missing_directory(tmp_path: Path, call: Callable[[BlockingClient], object]) -> None:
     path = tmp_path / "nowhere" / "x.db"

@@ -102,6 +102,7 @@ class Opener:
     ) -> Self:
         """A store in one file. "relaxed" may lose the last saves at power loss, not at a kill."""
         arguments.file(path, "path")
+        _no_address(path)
         arguments.one_of(durability, ("strict", "relaxed"), "durability")
         return cls.on(registry.make("sqlite", path=path, durability=durability), **options)
 
@@ -118,6 +119,7 @@ class Opener:
         Every save writes the whole state, and costs what that takes.
         """
         arguments.directory(directory, "directory")
+        _no_address(directory)
         arguments.one_of(durability, ("strict", "relaxed"), "durability")
         made = registry.make("files", directory=directory, durability=durability)
         return cls.on(made, **options)
@@ -211,3 +213,12 @@ class Opener:
             arguments.one_of(durability, ("strict", "relaxed"), "durability")
         how = {} if durability is None else {"durability": durability}
         return cls.on(registry.open_url(url, **how), **options)
+
+
+def _no_address(path: object) -> None:
+    """A file or directory of that name would be made, or an error about it show its password."""
+    text = path if isinstance(path, str) else ""
+    if "://" in text or (":" in text and registry.scheme_of(text) in registry.BACKENDS):
+        raise ValueError(
+            f"{registry.shown(text)!r} is an address, not a path. Addresses are for Client.open()."
+        )
