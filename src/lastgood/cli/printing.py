@@ -181,7 +181,16 @@ def plain(value: object) -> Any:
         return value.isoformat()
     if isinstance(value, tuple):
         return [plain(item) for item in value]
+    if _is_json(value):
+        return value
     return spelled(dict(value) if isinstance(value, Mapping) else value)
+
+
+def _is_json(value: object) -> bool:
+    """Whether its spelling is itself, as with most of what a list of thousands of headers has."""
+    if type(value) is str:
+        return value.isascii()
+    return value is None or (type(value) is int and value.bit_length() < 64)
 
 
 def spelled(value: object) -> Any:
