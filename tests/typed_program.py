@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict, assert_type
+from typing import Any, TypedDict, assert_type
 
 from lastgood import (
     BlockingClient,
@@ -16,6 +16,7 @@ from lastgood import (
     Run,
     ThreadInfo,
 )
+from lastgood.checkpointers import SqliteCheckpointer
 
 
 class Plan(TypedDict):
@@ -63,3 +64,11 @@ async def not_blocking() -> None:
             await run.save({"odne": []})  # type: ignore[arg-type]
         assert_type(await client.restore("plan@"), Checkpoint)
         assert_type(client.blocking, BlockingClient)
+
+
+def threads_of_messages() -> None:
+    anything = SqliteCheckpointer("lastgood.db")
+    assert_type(anything, SqliteCheckpointer[Any])
+    anything.put_state({"thread_id": "t"}, {"total": 1})
+    orders = SqliteCheckpointer[Order]("lastgood.db")
+    assert_type(orders.get_state({"thread_id": "t"}), Order | None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, get_args
 
 from lastgood.background import run_in_background
 from lastgood.checkpointers.classes import check_state_type, is_state_type
@@ -18,7 +18,12 @@ from lastgood.checkpointers.config import Config
 from lastgood.messages import Message, with_metadata
 from lastgood.model import ThreadInfo
 
-StateT = TypeVar("StateT")
+if TYPE_CHECKING:  # who names no class gets any, and need not annotate; TypeVar has it from 3.13 on
+    from typing_extensions import TypeVar as WithDefault
+
+    StateT = WithDefault("StateT", default=Any)
+else:
+    StateT = TypeVar("StateT")
 T = TypeVar("T")
 P = ParamSpec("P")
 
