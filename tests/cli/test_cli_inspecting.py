@@ -75,6 +75,15 @@ class TestVerify:
         assert (shown.code, shown.err) == (1, "")
         assert "1 problem: 1 thread, 31 checkpoints" in shown.out
 
+    def test_a_damaged_thread_in_the_list(self, here: Path, lastgood: Run) -> None:
+        change("UPDATE lastgood_thread SET seal = zeroblob(8) WHERE name = 'single'")
+        (shown,) = [
+            line.split()
+            for line in lastgood("threads").out.splitlines()
+            if line.startswith("single  ")
+        ]
+        assert shown == ["single", "damaged", *["-"] * 6]
+
     def test_what_cannot_be_opened(self, empty: Path, lastgood: Run) -> None:
         Path("lastgood.db").write_text("this is not a database, whatever its name says")
         Path("directory").mkdir()

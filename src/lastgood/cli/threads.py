@@ -145,9 +145,11 @@ def _agents(info: ThreadInfo) -> str:
 
 def _row(shown: Shown) -> list[Cell]:
     info, style = shown.info, _STYLES.get(shown.status)
+    known = [cell(info.thread_id, "bold"), cell(shown.status, *([style] if style else []))]
+    if shown.status == "damaged":  # its counts are 0, and its time is none
+        return known + [cell("-")] * (len(_COLUMNS) - len(known))
     return [
-        cell(info.thread_id, "bold"),
-        cell(shown.status, *([style] if style else [])),
+        *known,
         cell(f"{info.checkpoints:,}"),
         cell(info.last_step or "-"),
         cell(_agents(info)),
