@@ -216,9 +216,9 @@ class Run(AsyncOnly, Generic[S]):
         raise never_alone(f"{self.session_id}/{self.agent_id}")
 
     def _captured(self, state: S | Sentinel) -> Captured:
-        if isinstance(state, Sentinel) and self._pending is not None:
+        saved = self._state if isinstance(state, Sentinel) else state
+        if saved is self._state and self._pending is not None:
             self._pending.show()
-        saved = self.state if isinstance(state, Sentinel) else state
         base = self._row.id if self._row else b""
         return self._core.capture(saved, self.session_id, self.agent_id, base)
 
@@ -234,9 +234,9 @@ class Run(AsyncOnly, Generic[S]):
         None for who was overtaken and has a hook: that may wait for what others hold who wait for
         their turn, so it is called out of turn.
         """
-        working = isinstance(state, Sentinel)
+        working = isinstance(state, Sentinel) or state is self._state
         if not working:
-            self.state = state  # type: ignore[assignment]
+            self._state = state
             self._grown += 1
         await self._settle()
         if working and self._seen()[:2] != seen[:2]:

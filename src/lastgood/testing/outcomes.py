@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -23,6 +23,19 @@ from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, core_of, headers
 
 SIZES: dict[str, list[str]] = {"small": ["a"], "large": LARGE["messages"]}
+Call = Callable[[Any], Coroutine[Any, Any, str]]
+
+
+async def _save_as_it_is(run: Any) -> str:
+    return str(await run.save())
+
+
+async def _save_as_given(run: Any) -> str:
+    return str(await run.save(run.state))
+
+
+SAVES = {"save()": _save_as_it_is, "save(run.state)": _save_as_given}
+"""Two ways to say the same."""
 
 
 @contextmanager
@@ -162,7 +175,7 @@ async def a_save_after_a_cancelled_append(store: Store, first: list[str]) -> Non
             await asyncio.wait([task])
             await save(client, "other", {})  # behind the append, which is over by then
             there = await stored(client)
-            await run.save()
+            await (_save_as_given(run) if number % 2 else _save_as_it_is(run))
             assert run.state == await stored(client)
             assert run.state["m"][: len(there["m"])] == there["m"]
 
@@ -198,13 +211,14 @@ async def saves_at_once(store: Store) -> None:
             assert states == sorted(states, reverse=True)
 
 
-@case()
-async def a_save_behind_appends(store: Store) -> None:
+@case(each=SAVES)
+async def a_save_behind_appends(store: Store, save_run: Call) -> None:
     """It was called after them and comes after them: what it stores has what they appended."""
     client = store.client()
     async with client.run("s", initial={"m": []}) as run:
         appends = [partial(run.append, "m", number) for number in range(4)]
-        await store.together([*appends, partial(run.save, step_name="all")])
+        done = await store.together([*appends, partial(save_run, run)])
+        assert [one for one in done if not isinstance(one, str)] == []
         assert sorted(run.state["m"]) == list(range(4))
         assert run.state == await stored(client)
 
