@@ -2,6 +2,8 @@
 
 import gc
 import os
+import signal
+import threading
 import weakref
 from pathlib import Path
 
@@ -24,3 +26,31 @@ def test_a_store_does_not_stay_for_having_been_there_at_a_fork(tmp_path: Path, k
     del client
     gc.collect()
     assert stayed() is None
+
+
+def test_a_fork_while_another_thread_opens_stores(tmp_path: Path) -> None:
+    """The child does not inherit a lock of SQLite's own that nobody in it will let go of."""
+    client = BlockingClient.sqlite(tmp_path / "x.db")
+    over = threading.Event()
+
+    def open_stores() -> None:
+        number = 0
+        while not over.is_set():
+            with BlockingClient.sqlite(tmp_path / f"{number % 3}.db") as other:
+                other.save("a", session_id="s", execution_state={"n": number})
+            number += 1
+
+    def child() -> None:
+        signal.alarm(10)  # a child that waits for ever is ended, and seen
+        client.save("a", session_id="s", execution_state={})
+
+    threads = [threading.Thread(target=open_stores, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(40):
+            assert os.waitstatus_to_exitcode(os.waitpid(fork(child), 0)[1]) == 0
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(10)

@@ -1,9 +1,10 @@
 """What happens to open stores when the process forks.
 
 Before a fork every watched store is brought to rest, so that the child inherits no half-done
-change and no lock that a thread holds which the child does not have. Registered once with the
-interpreter; stores are watched for as long as they live. What goes wrong with one of them must not
-leave another as it is: the interpreter is told of it when all have had their turn.
+change and no lock that a thread holds which the child does not have: neither ours nor one of a
+library below us, so no store begins until the fork is over. Registered once with the interpreter;
+stores are watched for as long as they live. What goes wrong with one of them must not leave
+another as it is: the interpreter is told of it when all have had their turn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+
+from lastgood.children import begin_anew_in_children
 
 
 class Forkable(ABC):
@@ -28,17 +31,32 @@ class Forkable(ABC):
         """Go on without the other threads and what they held."""
 
 
+class _Gate:
+    """Where a store that begins waits for a fork that is under way."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        begin_anew_in_children(self)
+
+    def after_fork(self) -> None:
+        self.lock = threading.RLock()
+
+
 _WATCHED: weakref.WeakSet[Forkable] = weakref.WeakSet()
 _HELD = threading.local()
+_GATE = _Gate()
 
 
 def watch(store: Forkable) -> None:
     """Bring this store to rest before every fork."""
-    _WATCHED.add(store)
+    with _GATE.lock:
+        _WATCHED.add(store)
 
 
 def _before() -> None:
-    _HELD.stack, _HELD.stores = stack, stores = ExitStack(), list(_WATCHED)
+    _HELD.stack = stack = ExitStack()
+    stack.enter_context(_GATE.lock)
+    _HELD.stores = stores = list(_WATCHED)
     _each(stores, lambda store: stack.enter_context(store.at_rest()))
 
 
