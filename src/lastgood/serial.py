@@ -62,8 +62,9 @@ class Turnstile:
 def again_in_one_thread() -> TransientStorageError:
     """The error for a save inside a save."""
     return TransientStorageError(
-        "a save is under way in this very thread; a signal handler interrupted it.",
-        hint="Let the handler set a flag, and save where the work goes on.",
+        "a save is under way in this very thread; a signal handler or a greenlet came in between.",
+        hint="Let the handler set a flag, and save where the work goes on. With gevent or "
+        "eventlet, let them patch the process before lastgood is imported.",
     )
 
 
