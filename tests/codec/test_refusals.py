@@ -166,8 +166,10 @@ def test_a_coroutine_is_called_one():
         pass
 
     pending = work()
-    assert "a coroutine cannot be stored (work, test_refusals.py:" in str(refusal_of([pending]))
+    told = str(refusal_of([pending]))
     pending.close()
+    assert "a coroutine cannot be stored (work, test_refusals.py:" in told
+    assert "Write `await` before the call that gave it" in told
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from lastgood.errors import SerializationError
 from lastgood.paths import Steps
 
 _DROP = 'Keep it out of the state, or on_unserializable="drop".'
+_AWAIT = "Write `await` before the call that gave it, or keep it out of the state."
 _REGISTER = "Register the class with lastgood.register(cls, encode=..., decode=...), or drop it."
 _WHOLE = {
     _DROP: 'Keep it out; on_unserializable="drop" does not apply here, where nothing would tell.',
@@ -57,8 +58,14 @@ def refused(
     """The error for a value that has no stored form; `because` overrides the description."""
     where = paths.shortened(path, root)
     what = because or f"{noun(value)} cannot be stored ({identity(value)})"
-    hint = hint or (_DROP if because or _noun_of(value) else _REGISTER)
+    hint = hint or _next_step(value, because)
     return SerializationError(f"{where}: {what}.", path=where, hint=hint)
+
+
+def _next_step(value: object, because: str) -> str:
+    if inspect.isawaitable(value):
+        return _AWAIT
+    return _DROP if because or _noun_of(value) else _REGISTER
 
 
 def without_dropping(hint: str) -> str:
