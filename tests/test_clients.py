@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import math
 import pickle
+import random
 import re
 import sqlite3
 import sys
@@ -20,8 +21,15 @@ from typing import Any
 
 import pytest
 
-from lastgood import BackendConnectionError, BlockingClient, Client, register
+from lastgood import (
+    BackendConnectionError,
+    BlockingClient,
+    Client,
+    TransientStorageError,
+    register,
+)
 from lastgood.backends.null import NullBackend
+from lastgood.backends.remote.attempts import Tries
 from lastgood.cache import TreeCache
 from lastgood.manifest import Stored
 from lastgood.tree import Leaf
@@ -566,3 +574,18 @@ def test_a_time_without_a_zone_is_local() -> None:
     assert client.copy_to(target, since=now + hour).threads == 0
     assert client.copy_to(target, since=now - hour).threads == 1
     assert len(client.log("s", since=datetime.min, until=datetime.max)) == 1  # noqa: DTZ901
+
+
+def test_who_waits_takes_no_number_of_a_program_that_seeded_its_own(place: Path) -> None:
+    """What is repeated with the same seed would go another way for a lock that was busy."""
+    client = BlockingClient.sqlite("x.db")
+    save(client, 1)
+    before = random.getstate()
+    with closing(sqlite3.connect("x.db", isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(0.05, lambda: other.execute("COMMIT"))
+        timer.start()
+        save(client, 2)
+        timer.join()
+    asyncio.run(Tries().again(TransientStorageError("the server was away.")))
+    assert random.getstate() == before

@@ -17,6 +17,7 @@ from lastgood.run_rules import Settle
 
 T = TypeVar("T")
 
+_CHANCE = random.SystemRandom()  # a program that seeds `random` has its numbers for itself
 PATIENCE = 30.0
 """Seconds after which an operation that meets lost connections or faster writers gives up: at the
 end of the attempt that it is at."""
@@ -130,7 +131,7 @@ class Tries:
         self._count += 1
         if time.monotonic() > self._until:
             raise error
-        await pause(random.uniform(0, min(0.5, 0.001 * 2**self._count)))
+        await pause(_CHANCE.uniform(0, min(0.5, 0.001 * 2**self._count)))
 
 
 def too_busy(place: ThreadName) -> TransientStorageError:

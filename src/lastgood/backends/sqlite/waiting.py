@@ -18,6 +18,7 @@ PATIENCE = 30.0
 """Seconds that an operation waits for another process's lock."""
 AT_FIRST, AGAIN = 0.001, 0.005
 """Seconds before the second attempt, and between all others, give or take a half."""
+_CHANCE = random.SystemRandom()  # a program that seeds `random` has its numbers for itself
 
 
 def begin(connection: Any) -> None:
@@ -32,5 +33,5 @@ def begin(connection: Any) -> None:
                 raise
         else:
             return
-        time.sleep(pause * random.uniform(0.5, 1.5))
+        time.sleep(pause * _CHANCE.uniform(0.5, 1.5))
         pause = AGAIN
