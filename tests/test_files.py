@@ -35,6 +35,7 @@ from lastgood import (
 from lastgood.backends.files import disk
 from lastgood.backends.files.checkpoint_file import Names, file_of, opened
 from lastgood.backends.files.names import directory_of, place_of
+from lastgood.backends.files.recent import Recent
 from lastgood.backends.files.rows import Columns
 from lastgood.backends.files.snapshot import Snapshot
 from lastgood.backends.files.store import FileStore
@@ -613,3 +614,20 @@ def test_so_it_is_where_only_items_were_changed_since(place: Path) -> None:
         client_in(place).save("a", session_id="s", execution_state={})
     path.write_bytes(newest)
     assert len(checkpointer.get_messages(config)) == 3
+
+
+def test_what_is_remembered_is_counted_right_whatever_threads_do_at_once() -> None:
+    """Else reads fail, and saves that are over by then, or nothing is remembered any more."""
+    kept: Recent[int] = Recent(1000)
+    paths = [Path(f"/store/threads/thread/{number}.json") for number in range(300)]
+
+    def use(seed: int) -> None:
+        for number in range(20_000):
+            path = paths[(number * 7 + seed * 13) % 300]
+            if kept.get(path, (1, 1, 1)) is None:
+                kept.put(path, (1, 1, 1), 10, number)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(use, range(4)))
+    remembered = [path for path in paths if kept.get(path, (1, 1, 1)) is not None]
+    assert 0 < kept._weight == 10 * len(remembered) <= 1000

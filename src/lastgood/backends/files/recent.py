@@ -18,30 +18,38 @@ Signature = tuple[int, int, int]
 class Recent(Generic[T]):
     """Things that were read, by path, at most so many bytes; those not used for long go first.
 
-    Takes no lock: what two threads do at once costs an entry at most.
+    Takes no lock: what two threads do at once costs an entry at most. Each operation on the dict is
+    atomic by itself, because its keys are texts: a path is hashed and compared by Python code.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._weight = 0
-        self._entries: OrderedDict[Path, tuple[Signature, int, T]] = OrderedDict()
+        self._entries: OrderedDict[str, tuple[Signature, int, T]] = OrderedDict()
 
     def get(self, path: Path, signature: Signature) -> T | None:
-        found = self._entries.get(path)
+        found = self._entries.get(str(path))
         if found is None or found[0] != signature:
             return None
         with suppress(KeyError):
-            self._entries.move_to_end(path)
+            self._entries.move_to_end(str(path))
         return found[2]
 
     def put(self, path: Path, signature: Signature, weight: int, value: T) -> None:
-        self._drop(path)
-        self._entries[path] = signature, weight, value
-        self._weight += weight
-        while self._weight > self._limit and self._entries:
-            self._drop(next(iter(list(self._entries))))
+        self._drop(str(path))
+        entry = signature, weight, value
+        if self._entries.setdefault(str(path), entry) is entry:
+            self._weight += weight
+        if self._weight > self._limit:
+            self._shrink()
 
-    def _drop(self, path: Path) -> None:
+    def _shrink(self) -> None:
+        for path in list(self._entries):
+            if self._weight <= self._limit:
+                return
+            self._drop(path)
+
+    def _drop(self, path: str) -> None:
         found = self._entries.pop(path, None)
         self._weight -= found[1] if found else 0
 
