@@ -55,7 +55,7 @@ class Enter:
         assert lane is not None
         run = self._run(found, lane, writes.thread)
         thread = writes.thread._replace(runs=max(run.number, writes.thread.runs))
-        return writes._replace(thread=thread, run=run, answer=writes.answer or found.tip)
+        return writes._replace(thread=thread, run=run, answer=writes.answer or _base(found))
 
     def _check(self, found: Found) -> None:
         where = f"{self.thread}/{self.agent}"
@@ -99,6 +99,14 @@ class Enter:
             error=None,
             result=b"",
         )
+
+
+def _base(found: Found) -> CheckpointRow | None:
+    """What a run goes on from, as a checkpoint of the branch that it goes on with: where nothing of
+    that one is left, it reads as what it began from, on another one.
+    """
+    row, branch = found.tip, found.branch
+    return row._replace(branch=branch.name) if row is not None and branch is not None else row
 
 
 @dataclass(frozen=True, slots=True)

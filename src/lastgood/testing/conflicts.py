@@ -321,3 +321,19 @@ async def a_run_whose_lane_moved_to_a_line_that_ended(store: Store) -> None:
     found = await client.branches("s")
     assert [each.head.checkpoint_id for each in found if each.head] == [other]
     assert (await client.verify(data=True)).clean
+
+
+@case()
+async def a_run_on_a_branch_of_which_nothing_is_left(store: Store) -> None:
+    """It goes on from what the branch began from, which is of another one."""
+    client = store.client()
+    for step in ("first", "second"):
+        await save(client, "s", {"done": step})
+    branch = (await client.rewind("s", 1)).branch
+    await client.expire("s@")
+    for number in range(2):
+        async with client.run("s", agent_id="a") as run:
+            assert (run.state, run.branch) == ({"done": "first"}, branch)
+            await run.save(step_name=f"again {number}")
+        found = await client.resolve("s@")
+        assert (found.step_name, found.branch) == (f"again {number}", branch)
