@@ -36,13 +36,7 @@ from lastgood.growing import Growing, Sharing
 from lastgood.headers import checkpoint_of, header_of
 from lastgood.ids import new_id, read_id
 from lastgood.manifest import Spot, Stored
-from lastgood.model import (
-    DEFAULT_TENANT,
-    Framework,
-    Header,
-    Sentinel,
-    micros,
-)
+from lastgood.model import DEFAULT_TENANT, Framework, Header, Sentinel, micros
 from lastgood.pulse import Pulse, pulse
 from lastgood.rows import CheckpointRow, read_slots
 from lastgood.rules import Draft, Save
@@ -252,13 +246,15 @@ class Core:
         return intent._replace(draft=laid)
 
     async def on_parents_branch(self, intent: Save) -> Save:
-        """A save that names a parent is about the parent's branch, unless it names one too."""
+        """A save that names a parent is about its branch, if the current one reads as another."""
         if intent.branch is not None or not isinstance(intent.parent, bytes):
             return intent
-        found = (await self.backend.find(self.tenant, [intent.parent])).get(intent.parent)
-        if found is None or (found.session, found.agent) != (intent.thread, intent.draft.agent):
+        found = await self.backend.look(intent.scope._replace(ids=(intent.parent,), large=()))
+        row, lane = found.rows.get(intent.parent), found.lane
+        if row is None or lane is None or (row.thread, row.lane) != (lane.thread, lane.number):
             return intent
-        return intent._replace(branch=found.row.branch)
+        is_tip = found.tip is not None and found.tip.id == row.id
+        return intent if is_tip else intent._replace(branch=row.branch)
 
     # loading
 

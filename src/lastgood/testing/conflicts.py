@@ -337,3 +337,19 @@ async def a_run_on_a_branch_of_which_nothing_is_left(store: Store) -> None:
             await run.save(step_name=f"again {number}")
         found = await client.resolve("s@")
         assert (found.step_name, found.branch) == (f"again {number}", branch)
+
+
+@case()
+async def a_parent_that_the_current_branch_reads_as(store: Store) -> None:
+    """It is of another branch, but whoever reads the latest and saves upon it goes on with that."""
+    client = store.client()
+    for step in ("first", "second"):
+        await save(client, "s", {"done": step})
+    branch = (await client.rewind("s", 1)).branch
+    await client.expire("s@")
+    for policy in ("branch", "reject"):
+        head = await client.resolve("s@")
+        saved = await save(client, "s", {}, parent_id=head.checkpoint_id, on_conflict=policy)
+        found = await client.resolve("s@")
+        assert (found.checkpoint_id, found.branch) == (saved, branch)
+    assert len(await client.branches("s")) == 2
