@@ -253,8 +253,8 @@ class Core:
         row, lane = found.rows.get(intent.parent), found.lane
         if row is None or lane is None or (row.thread, row.lane) != (lane.thread, lane.number):
             return intent
-        is_tip = found.tip is not None and found.tip.id == row.id
-        return intent if is_tip else intent._replace(branch=row.branch)
+        followed = found.branch if found.tip is not None and found.tip.id == row.id else None
+        return intent._replace(branch=followed.name if followed else row.branch)
 
     # loading
 
