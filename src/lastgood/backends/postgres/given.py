@@ -19,7 +19,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from lastgood.backends.postgres.address import parsed, shown
 from lastgood.backends.postgres.pools import OwnPools, Pools, given_back
-from lastgood.errors import BackendConnectionError
+from lastgood.backends.postgres.refusals import FAILED_BEFORE
+from lastgood.errors import BackendConnectionError, StorageError
 from lastgood.serial import Turnstile
 
 C = TypeVar("C", Connection[Any], AsyncConnection[Any])
@@ -130,6 +131,13 @@ class GivenConnection(_Given):
                 f"{self.label}: the connection that this client was given is in pipeline mode, "
                 "where no answer comes before the end.",
                 hint="Save before the pipeline or after it, or give this client a pool.",
+            )
+        if connection.info.transaction_status == TransactionStatus.INERROR:
+            # psycopg before 3.3.7 could not even be rolled back if we tried.
+            raise StorageError(
+                f"{self.label}: the transaction of the connection that this client was given failed"
+                " before.",
+                hint=FAILED_BEFORE,
             )
         return connection
 

@@ -21,7 +21,7 @@ from lastgood.errors import (
 BEGIN_ANEW = "Roll back your transaction and run it again."
 READS = "It only reads: give this client a connection, role and server that may write."
 UNSPELLABLE = "Connect with client_encoding=UTF8, or call the schema something in plain letters."
-_FAILED_BEFORE = "Your own transaction failed before: roll it back first."
+FAILED_BEFORE = "Your own transaction failed before: roll it back first."
 _WRONG = "Check the address, the user and its rights."
 _CROWDED = (
     "The server has no connection left for this role (`max_connections`, CONNECTION LIMIT): end "
@@ -105,7 +105,7 @@ def translation(error: psycopg.Error, label: str) -> LastgoodError:
     if isinstance(error, _PASSING):
         return TransientStorageError(said, hint=_hint(text, _LATER, _STARTING))
     failed = isinstance(error, errors.InFailedSqlTransaction)
-    return StorageError(said, hint=_FAILED_BEFORE if failed else "")
+    return StorageError(said, hint=FAILED_BEFORE if failed else "")
 
 
 def never_reached(error: BaseException | None, label: str) -> LastgoodError:
