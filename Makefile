@@ -6,11 +6,16 @@ PYTHON ?= python3
 UV     := .venv/tools/bin/uv
 PYTEST := .venv/test/bin/python -m pytest
 WITH_FRAMEWORKS := .venv/frameworks/bin/python -m pytest
+WITH_OLDEST := tests/codec tests/postgres/test_given.py tests/postgres/test_given_errors.py \
+	tests/langgraph/test_conformance.py
 # agentflow needs Python 3.12; without one its tests are skipped.
 NEWER  := $(shell for python in $(PYTHON) python3.12 python3.13 python3.14 \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3); do $$python -c \
 	'import sys; sys.exit(sys.version_info < (3, 12) or print(sys.executable))' \
 	2>/dev/null && break; done)
+
+# The oldest dependencies that are promised to do have no wheels for newer Pythons.
+OLDEST := $(shell $(PYTHON) -c 'import sys; sys.version_info < (3, 13) and print(".venv/oldest.ok")')
 
 # Tests sync small files by the thousand: in memory, if it has room for them and no TMPDIR is given.
 MEMORY := $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
@@ -38,9 +43,10 @@ ifneq ($(MEMORY),)
 test test-fast: export TMPDIR ?= $(MEMORY)
 endif
 
-test: .venv/test.ok .venv/frameworks.ok $(if $(NEWER),.venv/agentflow.ok) ## every test
+test: .venv/test.ok .venv/frameworks.ok $(OLDEST) $(if $(NEWER),.venv/agentflow.ok) ## every test
 	$(PYTEST) -n 2 tests --ignore tests/langgraph
 	$(WITH_FRAMEWORKS) -n 2 tests/langgraph
+	$(if $(OLDEST),.venv/oldest/bin/python -m pytest -n 2 -W ignore::DeprecationWarning $(WITH_OLDEST))
 
 test-fast: .venv/test.ok ## every test but the faults, the slow ones, those on servers and what `make check` runs
 	$(PYTEST) -n 2 -m "not fault and not slow and not server" tests \
@@ -102,6 +108,8 @@ lock: $(UV) ## pin all environments again
 		-o requirements/bench.txt
 	$(COMPILE) --extra test --extra langgraph -c requirements/dev.txt pyproject.toml \
 		requirements/frameworks.in -o requirements/frameworks.txt
+	$(COMPILE) --resolution lowest-direct --extra test --extra langgraph pyproject.toml \
+		requirements/oldest.in -o requirements/oldest.txt
 	$(COMPILE) pyproject.toml requirements/docs.in -o requirements/docs.txt
 	$(subst 3.11,3.12,$(COMPILE)) --extra postgres -c requirements/dev.txt pyproject.toml \
 		requirements/agentflow.in -o requirements/agentflow.txt
