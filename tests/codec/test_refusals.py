@@ -172,6 +172,27 @@ def test_a_coroutine_is_called_one():
     assert "Write `await` before the call that gave it" in told
 
 
+class Shout(str):
+    __slots__ = ()
+
+
+class Basket(dict):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (Shout("a"), "Store str(value), which is plain, or register the class with lastgood"),
+        (Basket(), "encode=dict, decode=...)"),
+        (ValueError("no answer"), "its text: repr(error)"),
+        (object(), "Register the class with lastgood.register"),
+    ],
+)
+def test_what_has_a_plain_form_is_told_which(value, advice):
+    assert advice in str(refusal_of([value]))
+
+
 @pytest.mark.parametrize(
     ("value", "path"),
     [

@@ -17,6 +17,12 @@ from lastgood.paths import Steps
 _DROP = 'Keep it out of the state, or on_unserializable="drop".'
 _AWAIT = "Write `await` before the call that gave it, or keep it out of the state."
 _REGISTER = "Register the class with lastgood.register(cls, encode=..., decode=...), or drop it."
+_TEXT = "Store what is needed of it, such as its text: repr(error)."
+_PLAIN = (
+    "Store {0}(value), which is plain, or register the class with lastgood.register(cls, "
+    "encode={0}, decode=...)."
+)
+_BASES = (str, bytes, int, float, dict, list, tuple, set, frozenset)
 _WHOLE = {
     _DROP: 'Keep it out; on_unserializable="drop" does not apply here, where nothing would tell.',
     _REGISTER: "Register the class with lastgood.register(cls, encode=..., decode=...).",
@@ -65,7 +71,14 @@ def refused(
 def _next_step(value: object, because: str) -> str:
     if inspect.isawaitable(value):
         return _AWAIT
-    return _DROP if because or _noun_of(value) else _REGISTER
+    if because:
+        return _DROP
+    if isinstance(value, BaseException):
+        return _TEXT
+    if _noun_of(value):
+        return _DROP
+    base = next((each.__name__ for each in _BASES if isinstance(value, each)), "")
+    return _PLAIN.format(base) if base else _REGISTER
 
 
 def without_dropping(hint: str) -> str:
