@@ -145,7 +145,8 @@ class Machine(RuleBasedStateMachine):
     def line(self, thread: Thread, agent: str, parent: Any, branch: str | None, policy: str) -> Any:
         """(parent, branch, becomes current), with None for a side branch's name; or an error."""
         if isinstance(parent, Row) and branch is None and parent.agent == agent:
-            branch = parent.branch
+            current, _, head = self.head(thread, agent, None)
+            branch = current if self.tip(head) is parent else parent.branch
         name, known, head = self.head(thread, agent, branch)
         new_lane = agent not in thread.current
         tip = self.tip(head)
