@@ -6,7 +6,9 @@ PYTHON ?= python3
 UV     := .venv/tools/bin/uv
 PYTEST := .venv/test/bin/python -m pytest
 WITH_FRAMEWORKS := .venv/frameworks/bin/python -m pytest
-WITH_OLDEST := tests/codec tests/postgres/test_given.py tests/postgres/test_given_errors.py \
+# What old releases warn of is theirs.
+WITH_OLDEST := -W ignore::DeprecationWarning -W ignore::hypothesis.errors.HypothesisWarning \
+	tests/codec tests/postgres/test_given.py tests/postgres/test_given_errors.py \
 	tests/langgraph/test_conformance.py
 # agentflow needs Python 3.12; without one its tests are skipped.
 NEWER  := $(shell for python in $(PYTHON) python3.12 python3.13 python3.14 \
@@ -46,7 +48,7 @@ endif
 test: .venv/test.ok .venv/frameworks.ok $(OLDEST) $(if $(NEWER),.venv/agentflow.ok) ## every test
 	$(PYTEST) -n 2 tests --ignore tests/langgraph
 	$(WITH_FRAMEWORKS) -n 2 tests/langgraph
-	$(if $(OLDEST),.venv/oldest/bin/python -m pytest -n 2 -W ignore::DeprecationWarning $(WITH_OLDEST))
+	$(if $(OLDEST),.venv/oldest/bin/python -m pytest -n 2 $(WITH_OLDEST))
 
 test-fast: .venv/test.ok ## every test but the faults, the slow ones, those on servers and what `make check` runs
 	$(PYTEST) -n 2 -m "not fault and not slow and not server" tests \
