@@ -70,7 +70,7 @@ SECTIONS = (
         None,
         "Checkpointable CheckpointManager checkpoint register_migration",
     ),
-    Section("Reports", "", None, "Report Problem Stats Size Swept CopyReport NotCopied"),
+    Section("Reports", "", None, "Report Problem Stats Size Swept CopyReport NotCopied Salvaged"),
     Section(
         "Your own classes",
         "See [your classes](../how-to/your-classes.md).",

@@ -39,7 +39,7 @@ from lastgood.model import (
     ThreadInfo,
 )
 from lastgood.objects import Checkpointable, CheckpointManager, checkpoint
-from lastgood.reports import CopyReport, NotCopied, Problem, Report, Size, Stats, Swept
+from lastgood.reports import CopyReport, NotCopied, Problem, Report, Salvaged, Size, Stats, Swept
 from lastgood.runs import Run
 
 __version__ = "0.1.0"
@@ -78,6 +78,7 @@ __all__ = [
     "Report",
     "Run",
     "RunStateError",
+    "Salvaged",
     "SchemaMigrationError",
     "SerializationError",
     "Size",

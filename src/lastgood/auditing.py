@@ -138,6 +138,12 @@ class ThreadAudit:
         """Everything that was found."""
         return [finding.problem(self.name) for finding in self.findings]
 
+    @property
+    def proven(self) -> dict[int, str]:
+        """Lanes whose rows were changed, with the agent's name that their checkpoints confirm."""
+        claims = self._claims.items()
+        return {lane: c.agent for lane, c in claims if c.finding.repairable}  # type: ignore[misc]
+
     # rows beside the checkpoints
 
     def take(self, table: str, columns: Columns) -> None:

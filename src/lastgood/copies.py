@@ -34,6 +34,7 @@ class Copying:
         session_ids: str | Iterable[str] | None = None,
         since: datetime | None = None,
         revive: bool = False,
+        salvage: bool = False,
         dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> CopyReport:
@@ -43,6 +44,10 @@ class Copying:
         checksums. Each is read back and compared before it becomes visible there. This store is
         only read. A copy that was interrupted goes on where it stopped. A thread that is there
         with other content is left alone, and so is one that was deleted there, unless `revive`.
+
+        A thread that is damaged is left out. With `salvage`, what is left of it is copied: every
+        checkpoint that can be restored, as it is; what followed a lost one falls back to what that
+        one followed, as if it had been removed. The report says what is missing.
 
         `session_ids` chooses threads or one, `since` those that changed since then; without either,
         everything of the tenant goes, LangGraph's store included. `dry_run` writes nothing.
@@ -54,7 +59,7 @@ class Copying:
         if session_ids is not None:
             named = [session_ids] if isinstance(session_ids, str) else session_ids
             threads = tuple(check_name(each, "session_ids") for each in dict.fromkeys(named))
-        choice = Choice(threads, arguments.instant(since, "since"), revive, dry_run)
+        choice = Choice(threads, arguments.instant(since, "since"), revive, dry_run, salvage)
         native = self._driver is self._core.driver
         sides = (
             Side(self._core, self._driver),

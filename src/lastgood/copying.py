@@ -18,8 +18,10 @@ from lastgood.errors import (
     CheckpointNotFoundError,
     LastgoodError,
 )
-from lastgood.reports import CopyReport, NotCopied
-from lastgood.rows import DELETED, ThreadRow, intact, unsealed
+from lastgood.reports import CopyReport, NotCopied, Salvaged
+from lastgood.rows import ARRIVING, DELETED, ThreadRow, intact, unsealed
+from lastgood.salvaging import salvage
+from lastgood.thread_reading import ThreadReading
 from lastgood.transfers import Choice, Moved, Refused, Side, Transfer
 
 ATTEMPTS = 8
@@ -67,11 +69,11 @@ class Copier:
         try:
             if len(columns) == 1:
                 raise Refused("damaged", "its row was changed; whose it was cannot be told.")
-            row = unsealed(ThreadRow, columns)
-            if row.live:
-                await self._thread(tenant, row)
-            elif row.state == DELETED:
-                await self._entomb(tenant, row)
+            try:
+                await self._whole(tenant, unsealed(ThreadRow, columns))
+            except CheckpointIntegrityError:
+                if not (self._choice.salvage and await self._salvaged(tenant, columns)):
+                    raise
         except Refused as refused:
             self._refuse(columns, refused.kind, str(refused))
         except CheckpointConflictError as error:
@@ -84,34 +86,48 @@ class Copier:
         problems = (*self.report.problems, NotCopied(name, kind, message))
         self.report = replace(self.report, problems=problems)
 
-    async def _thread(self, tenant: str, row: ThreadRow) -> None:
-        """Copy one thread, again and again if it changes meanwhile."""
+    async def _whole(self, tenant: str, row: ThreadRow) -> None:
+        """Copy a thread without damage, again and again if it changes meanwhile."""
+        if row.state == ARRIVING:
+            return
         for _ in range(ATTEMPTS):
-            now = await self._source.thread(row.tenant, row.name)
+            now = row if row.state == DELETED else await self._source.thread(row.tenant, row.name)
             if now is None or not now.live:
                 await self._entomb(tenant, row)
                 return
-            begun = self._done
-            transfer = Transfer(self._source, self._target, tenant, now, self._choice)
-            try:
-                await transfer.run(self._tell)
-            except (Moved, CheckpointIntegrityError) as error:
-                unmoved = now == await self._source.thread(row.tenant, row.name)
-                if unmoved and isinstance(error, LastgoodError):
-                    await transfer.give_up()
-                    raise
-                self._tell(begun - self._done)
-                continue
-            except CheckpointConflictError:
+            if await self._carried(tenant, self._source.reading(now, data=True)):
+                return
+        raise _never_still()
+
+    async def _salvaged(self, tenant: str, columns: Columns) -> bool:
+        """Copy what is left of a thread; False if nothing is, or if the damage is elsewhere."""
+        for _ in range(ATTEMPTS):
+            reading = await salvage(self._source.core, self._source.driver, columns)
+            if reading is None:
+                return False
+            if await self._carried(tenant, reading):
+                found = Salvaged(reading.row.name, reading.lost, reading.remarks)
+                self.report = replace(self.report, salvaged=(*self.report.salvaged, found))
+                return True
+        raise _never_still()
+
+    async def _carried(self, tenant: str, reading: ThreadReading) -> bool:
+        """Copy a thread as it is read; False if it has changed meanwhile."""
+        begun = self._done
+        transfer = Transfer(self._source, self._target, tenant, reading, self._choice)
+        try:
+            await transfer.run(self._tell)
+        except (Moved, CheckpointIntegrityError) as error:
+            if isinstance(error, LastgoodError) and not await self._source.moved(reading):
                 await transfer.give_up()
                 raise
-            self._add(transfer)
-            return
-        raise Refused(
-            "changing",
-            "it was written to all the time, in the source or by another copy in the target. "
-            "Stop its writers and copy again.",
-        )
+            self._tell(begun - self._done)
+            return False
+        except CheckpointConflictError:
+            await transfer.give_up()
+            raise
+        self._add(transfer)
+        return True
 
     async def _entomb(self, tenant: str, row: ThreadRow) -> None:
         """Take over that a thread was deleted, unless the target shows it still."""
@@ -177,6 +193,14 @@ class Pages:
                 hint="`lastgood threads` lists those that are there.",
             )
         return sheet.rows[0]
+
+
+def _never_still() -> Refused:
+    return Refused(
+        "changing",
+        "it was written to all the time, in the source or by another copy in the target. "
+        "Stop its writers and copy again.",
+    )
 
 
 def _expected(columns: Columns) -> int:

@@ -211,6 +211,22 @@ class NotCopied:
 
 
 @dataclass(frozen=True, slots=True)
+class Salvaged:
+    """A damaged thread of which all that can be restored was copied."""
+
+    thread: str
+    lost: tuple[str, ...] = ()
+    """Short names of the checkpoints that are not in the target: they cannot be restored."""
+    remarks: tuple[str, ...] = ()
+    """What else is not as it was."""
+
+    def __str__(self) -> str:
+        lost = [f"without {_some(self.lost)}"] if self.lost else []
+        told = [*lost, *self.remarks] or ["nothing is missing"]
+        return f"{self.thread}: {'; '.join(told)}. [salvaged]"
+
+
+@dataclass(frozen=True, slots=True)
 class CopyReport:
     """What `copy_to` did."""
 
@@ -226,11 +242,13 @@ class CopyReport:
     dry_run: bool = False
     """Whether nothing was written: then these are the threads that would be copied."""
     problems: tuple[NotCopied, ...] = ()
+    salvaged: tuple[Salvaged, ...] = ()
+    """Those of the threads that were damaged, with what is missing of them."""
 
     @property
     def complete(self) -> bool:
-        """Whether every thread that was chosen is in the target now."""
-        return not self.problems and not (self.dry_run and self.threads)
+        """Whether every thread that was chosen is in the target now, with nothing missing."""
+        return not (self.problems or self.salvaged or (self.dry_run and self.threads))
 
     def __str__(self) -> str:
         verb = "to copy" if self.dry_run else "copied"
@@ -238,4 +256,5 @@ class CopyReport:
         names = ("thread", "checkpoint", "part", "byte", "item")
         seen = ", ".join(map(_counted, numbers, names))
         there = f"; {_counted(self.same, 'thread')} there already" if self.same else ""
-        return "\n".join([f"{verb}: {seen}{there}", *map(str, self.problems)])
+        told = map(str, (*self.salvaged, *self.problems))
+        return "\n".join([f"{verb}: {seen}{there}", *told])

@@ -294,8 +294,8 @@ def unsealed(cls: type[R], columns: Sequence[object]) -> R:
     if not intact:
         raise CheckpointIntegrityError(
             f"a stored {TABLES[cls]} row was changed outside of Lastgood: {_shown(columns)}.",
-            hint="`lastgood verify` tells what else is damaged. Restore from a copy of the store,"
-            " or go on without this thread.",
+            hint="`lastgood verify` tells what else is damaged. `lastgood copy --salvage` brings"
+            " what can be restored into another store.",
         )
     return row
 

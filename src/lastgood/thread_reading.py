@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from lastgood import manifest
 from lastgood.auditing import COUNTS, ROWS
 from lastgood.backend import Columns, Section, Shelf
+from lastgood.commits import Scope
 from lastgood.core import Core
 from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError
 from lastgood.fingerprints import Fingerprint
@@ -22,12 +23,13 @@ from lastgood.intervals import Intervals
 from lastgood.manifest import Spot, Stored, part_digest
 from lastgood.part_audit import Reach, reaches_of
 from lastgood.refs import short_name
-from lastgood.rows import CheckpointRow, LaneRow, Row, ThreadRow, read_slots, unsealed
+from lastgood.rows import TABLES, CheckpointRow, LaneRow, Row, ThreadRow, read_slots, unsealed
 
 PAGE = 256
 """So many checkpoints are read at a time, or fewer that bring many parts."""
 PARTS = 1024
-_TABLES: tuple[Shelf, ...] = ("lane", "branch", "move", "tag", "run", "item")
+BESIDE: tuple[Shelf, ...] = ("lane", "branch", "move", "tag", "run", "item")
+"""Those of a thread's rows that are neither checkpoints nor parts."""
 
 
 class StoredPart(NamedTuple):
@@ -65,17 +67,30 @@ class ThreadReading:
         self._agents: dict[int, str] = {}
         self._seen: dict[int, Intervals] = {}
 
+    @property
+    def row(self) -> ThreadRow:
+        """Of the thread that is read."""
+        return self._thread
+
+    async def moved(self) -> bool:
+        """Whether the thread is not any more as it was when this began."""
+        scope = Scope(self._thread.tenant, self._thread.name)
+        return (await self._core.backend.look(scope)).thread != self._thread
+
     async def rows(self) -> list[Row]:
         """Everything but checkpoints and parts."""
         found: list[Row] = []
-        for table in _TABLES:
+        for table in BESIDE:
             low: int | None = 0
             while low is not None:
                 sheet = await self._sheet(Section(table, self._thread.thread, low=low))
                 found += [unsealed(ROWS[table], columns) for columns in sheet.rows]
-                self._counts[table] += len(sheet.rows)
                 low = sheet.next
+        return self._entered(found)
+
+    def _entered(self, found: list[Row]) -> list[Row]:
         for row in found:
+            self._counts[TABLES[type(row)]] += 1
             self.fingerprint.row(row)
         lanes = [row for row in found if isinstance(row, LaneRow)]
         self._agents = {lane.number: lane.agent for lane in lanes}
@@ -186,7 +201,7 @@ class ThreadReading:
 
     def _part(self, row: CheckpointRow, spot: Spot, stored: dict[Spot, StoredPart]) -> StoredPart:
         part = stored.get(spot)
-        if part is None or (self.data and not _is_whole(part)):
+        if part is None or not self._is_whole(part):
             raise CheckpointIntegrityError(
                 f"{short_name(self._thread.name, row.seq)}: part {spot.number} of stream "
                 f"{spot.stream} is {'missing' if part is None else 'damaged'}."
@@ -196,6 +211,12 @@ class ThreadReading:
         self.bytes += part.size
         return part
 
+    def _is_whole(self, part: StoredPart) -> bool:
+        if part.born not in range(1, self._thread.seq + 1):
+            return False
+        data = part.data
+        return not self.data or (type(data) is bytes and part_digest(data) == part.digest)
+
 
 def _spots(reaches: Iterable[Reach]) -> Iterable[Spot]:
     return (Spot(r.stream, number) for r in reaches for number in range(r.first, r.last + 1))
@@ -204,7 +225,3 @@ def _spots(reaches: Iterable[Reach]) -> Iterable[Spot]:
 def _part(stream: int, columns: Columns) -> StoredPart:
     number, *rest = columns
     return StoredPart(Spot(stream, number), *rest)  # type: ignore[arg-type]
-
-
-def _is_whole(part: StoredPart) -> bool:
-    return type(part.data) is bytes and part_digest(part.data) == part.digest

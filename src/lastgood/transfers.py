@@ -33,6 +33,8 @@ class Choice(NamedTuple):
     revive: bool = False
     """Whether a thread comes back that was deleted in the target."""
     dry_run: bool = False
+    salvage: bool = False
+    """Whether what is left of a damaged thread is copied."""
 
 
 class Refused(Exception):
@@ -82,6 +84,15 @@ class Side(NamedTuple):
         """A pass over a thread."""
         return ThreadReading(self.core, row, data=data)
 
+    async def moved(self, reading: ThreadReading) -> bool:
+        """Whether a thread is not any more as it was when a pass over it began."""
+        return await self.driver.run(reading.moved())
+
+    async def read_all(self, reading: ThreadReading) -> None:
+        """The whole of a pass."""
+        await self.driver.run(reading.rows())
+        await self.read(reading, reading.row.seq)
+
     async def read(self, reading: ThreadReading, high: int) -> None:
         """Go on with a pass up to a seq."""
         while await self.driver.run(reading.steps(high)):
@@ -89,13 +100,13 @@ class Side(NamedTuple):
 
 
 class Transfer:
-    """One attempt to copy one thread, as its row stands in the source."""
+    """One attempt to copy one thread, as a pass over it reads it in the source."""
 
     def __init__(
-        self, source: Side, target: Side, tenant: str, row: ThreadRow, choice: Choice
+        self, source: Side, target: Side, tenant: str, reading: ThreadReading, choice: Choice
     ) -> None:
-        self.row = row
-        self.reading = source.reading(row, data=True)
+        self.row = row = reading.row
+        self.reading = reading
         self.copies = False
         """Whether it was not there before."""
         self._source = source
@@ -119,6 +130,7 @@ class Transfer:
             self._check_deleted(there)
         self.copies = True
         if self._choice.dry_run:
+            await self._try()
             return
         rows = await self._source.driver.run(self.reading.rows())
         if there is not None and there.state == ARRIVING:
@@ -127,6 +139,12 @@ class Transfer:
         await self._bring_all(rows, tell)
         self.reading.check()
         await self._finish()
+
+    async def _try(self) -> None:
+        """Read what would be copied, where it may be that only a part of it can be."""
+        if self._choice.salvage:
+            await self._source.read_all(self.reading)
+            self.reading.check()
 
     async def give_up(self) -> None:
         """Remove what has arrived of a thread that cannot be copied: its name is free again."""
@@ -137,9 +155,11 @@ class Transfer:
 
     async def _compare(self, there: ThreadRow) -> None:
         """Whether a thread that is there is the same; raises Refused if not."""
-        ours = await _read(self._source, self.row)
+        ours, theirs = self.reading, self._target.reading(there, data=False)
+        ours.data = self._choice.salvage  # where it must be known that nothing is damaged
+        await self._source.read_all(ours)
         ours.check()
-        theirs = await _read(self._target, there)
+        await self._target.read_all(theirs)
         if ours.fingerprint.whole(self.row) != theirs.fingerprint.whole(there):
             raise Refused("differs", _difference(self.row, there))
 
@@ -222,10 +242,9 @@ class Transfer:
         """Compare what has arrived with what was read, and make it visible."""
         arrived = self._here._replace(state=ARRIVING)
         check = self._target.reading(arrived, data=True)
-        await self._target.driver.run(check.rows())
-        await self._target.read(check, self.row.seq)
+        await self._target.read_all(check)
         same = check.fingerprint.whole(self.row) == self.reading.fingerprint.whole(self.row)
-        if self.row != await self._source.thread(self.row.tenant, self.row.name):
+        if await self._source.moved(self.reading):
             raise Moved
         if not same:
             await self._mistaken(arrived)
@@ -239,13 +258,6 @@ class Transfer:
             await self._discard(arrived)
         await self._target.commit(Discard(arrived))
         raise Refused("damaged", "what arrived was not what was read; it was removed again.")
-
-
-async def _read(side: Side, row: ThreadRow) -> ThreadReading:
-    reading = side.reading(row, data=False)
-    await side.driver.run(reading.rows())
-    await side.read(reading, row.seq)
-    return reading
 
 
 def _difference(row: ThreadRow, there: ThreadRow) -> str:

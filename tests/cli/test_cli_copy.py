@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,18 @@ def test_killed_at_the_bar_and_again(here: Path, lastgood: Run) -> None:
     with BlockingClient.sqlite("b.db") as client:
         assert client.verify(data=True).clean
         assert [info.checkpoints for info in client.threads(search="long")] == [601]
+
+
+def test_what_is_left_of_a_damaged_thread(here: Path, lastgood: Run) -> None:
+    with closing(sqlite3.connect("lastgood.db")) as db:
+        db.execute("UPDATE lastgood_thread SET title = 'forged' WHERE name = 'run-001'")
+        db.commit()
+    shown = lastgood("copy", "lastgood.db", "b.db")
+    assert (shown.code, "--salvage" in shown.out) == (1, True)
+    assert "lastgood copy lastgood.db copy.db --salvage" in lastgood("verify").out
+    shown = lastgood("copy", "lastgood.db", "b.db", "--salvage")
+    assert (shown.code, "run-001: its own row was changed" in shown.out) == (1, True)
+    assert lastgood("verify", "--data", "--store", "b.db").code == 0
+    told = json.loads(lastgood("copy", "lastgood.db", "c.db", "--salvage", "--json").out)
+    assert [each["thread"] for each in told["salvaged"]] == ["run-001"]
+    assert (told["threads"], told["problems"], told["complete"]) == (3, [], False)

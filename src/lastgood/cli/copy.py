@@ -29,6 +29,7 @@ def run(options: Namespace) -> int:
             session_ids=options.thread or None,
             since=_moment(options.since),
             revive=options.revive,
+            salvage=options.salvage,
             dry_run=options.dry_run,
             progress=_progress(watched),
         )
@@ -38,7 +39,7 @@ def run(options: Namespace) -> int:
             printing.document({"complete": report.complete, **printing.plain(report)})
         else:
             _print(report, options)
-    return NO if report.problems else DONE
+    return NO if report.problems or report.salvaged else DONE
 
 
 def _target(options: Namespace) -> BlockingClient:
@@ -88,6 +89,8 @@ def _print(report: CopyReport, options: Namespace) -> None:
     if "differs" in kinds:
         delete = again(_aimed(options), "delete", "THREAD")
         terminal.line(f"To replace one there: {delete}, and this again with --revive", "dim")
+    if "damaged" in kinds and not options.salvage:
+        terminal.line("To copy all that can be restored of what is damaged: --salvage", "dim")
     if "deleted" in kinds and not options.revive:
         terminal.line("To bring back what was deleted there: --revive", "dim")
 
@@ -104,6 +107,9 @@ def _options(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--revive", action="store_true", help="bring back threads that were deleted there"
+    )
+    parser.add_argument(
+        "--salvage", action="store_true", help="copy what is left of threads that are damaged"
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be copied")
     tenant_option(parser)
@@ -122,12 +128,13 @@ stopped. A thread that is in the target with other content is left alone.""",
     run=run,
     epilog="""\
 The exit code is 1 if a thread was not copied: it differs there, was deleted there, is damaged, or
-never stood still.
+never stood still; and if one was salvaged. What is missing of it is named.
 
 examples:
   lastgood copy lastgood.db postgresql://app@db.example/agents
   lastgood copy sqlite:///a.db sqlite:///b.db --thread run-001 --dry-run
+  lastgood copy damaged.db repaired.db --salvage
 
 with --json: {"complete", "threads", "same", "checkpoints", "parts", "bytes", "items", "dry_run",
-"problems": [{"thread", "kind", "message"}]}""",
+"problems": [{"thread", "kind", "message"}], "salvaged": [{"thread", "lost", "remarks"}]}""",
 )

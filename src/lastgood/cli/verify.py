@@ -60,8 +60,8 @@ def _print(report: Report, options: Namespace) -> None:
     for problem in report.problems:
         terminal.line(f"  {clean(str(problem))}")
     if not report.clean:
-        whole = f"To bring the threads that are whole into another store: {copying(options)}"
-        terminal.line(clean(whole), "dim")
+        way_out = f"To bring what can be restored into another store: {copying(options)} --salvage"
+        terminal.line(clean(way_out), "dim")
     elif not options.data:
         words = [options.thread] if options.thread else []
         more = again(options, "verify", *words, more=["--data"])
@@ -83,8 +83,8 @@ VERIFY = Command(
     run=run,
     epilog="""\
 The exit code is 0 if all is well, 1 if something is wrong by which nothing of a state is lost, 2 if
-data is lost, 3 if the store cannot be opened or there is no such thread. Nothing is repaired: what
-is whole can be brought into another store by `lastgood copy`.
+data is lost, 3 if the store cannot be opened or there is no such thread. Nothing is repaired: all
+that can be restored is brought into another store by `lastgood copy --salvage`.
 
 examples:
   lastgood verify
