@@ -181,6 +181,30 @@ def test_so_does_every_statement_that_is_prepared(
     assert slow == {}
 
 
+def test_no_plan_of_an_empty_store_reads_a_tenant(
+    sent: tuple[dict[str, Sequence[object]], set[type]], postgres_url: str
+) -> None:
+    """A session keeps its plans while the store grows, until somebody runs ANALYZE."""
+    statements, _ = sent
+    audits = {text for text, _ in surveys.checks("SCHEMA")}
+    counts = {text for text in statements if "count(*)" in text}
+    name = f"empty_{uuid4().hex[:10]}"
+    backend = postgres.PostgresBackend(postgres_url, schema=name)
+    run_blocking(backend.setup())
+    run_blocking(backend.close())
+    with psycopg.connect(postgres_url) as connection:
+        generic = Generic(connection, name)
+        plans = {text: generic.plan(text) for text in statements.keys() - audits - counts}
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+    read = {
+        text: node["Index Name"]
+        for text, plan in plans.items()
+        for node in nodes(plan)
+        if re.fullmatch(r"\(tenant = \S+\)", node.get("Index Cond", ""))
+    }
+    assert read == {}
+
+
 def test_items_are_looked_up_by_their_keys_where_most_threads_have_few(
     big: str, sent: tuple[dict[str, Sequence[object]], set[type]], postgres_url: str
 ) -> None:

@@ -240,9 +240,12 @@ class Questions:
     def _by_id(self, tenant: str, id: bytes) -> Statement:
         text = (
             f"SELECT {every('t', ThreadRow)}, {every('l', LaneRow)}, {every('c', CheckpointRow)}"
-            f" FROM {self._at}.checkpoint c JOIN {self._at}.thread t ON t.thread = c.thread"
-            f" LEFT JOIN {self._at}.lane l ON l.thread = c.thread AND l.number = c.lane"
-            " WHERE c.tenant = %s AND c.id = %s AND t.tenant = c.tenant"
+            f" FROM {self._at}.checkpoint c"
+            f" JOIN LATERAL (SELECT * FROM {self._at}.thread t WHERE t.thread = c.thread LIMIT 1) t"
+            " ON t.tenant = c.tenant"
+            f" LEFT JOIN LATERAL (SELECT * FROM {self._at}.lane l"
+            " WHERE l.thread = c.thread AND l.number = c.lane LIMIT 1) l ON true"
+            " WHERE c.tenant = %s AND c.id = %s"
         )
 
         def parse(rows: list[Any]) -> IdRows | None:
