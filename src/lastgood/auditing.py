@@ -8,7 +8,7 @@ of those that went by, only a fingerprint of id and digest is kept.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -80,8 +80,10 @@ class End(NamedTuple):
 class ThreadAudit:
     """What is wrong with the rows of one thread."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, agents: Collection[str] = ()) -> None:
+        """`agents` may be those of lanes whose rows are lost: checkpoints tell if they are."""
         self.columns = columns
+        self.agents = agents
         self.key: int = columns[0]  # type: ignore[assignment]
         self.name = str(columns[2])
         self.row = intact(ThreadRow, columns)
@@ -95,6 +97,7 @@ class ThreadAudit:
         self.last = 0
         self._claims: dict[object, Claim] = {}
         self._homeless: dict[int, list[int]] = {}
+        self._guessed: dict[int, str] = {}
         self._ids: set[int] = set()
         self._links: set[int] = set()
         self._seqs = Intervals()
@@ -140,9 +143,9 @@ class ThreadAudit:
 
     @property
     def proven(self) -> dict[int, str]:
-        """Lanes whose rows were changed, with the agent's name that their checkpoints confirm."""
-        claims = self._claims.items()
-        return {lane: c.agent for lane, c in claims if c.finding.repairable}  # type: ignore[misc]
+        """Lanes whose rows were changed or lost, with the agents that their checkpoints confirm."""
+        claims: Any = self._claims.items()
+        return self._guessed | {lane: c.agent for lane, c in claims if c.finding.repairable}
 
     # rows beside the checkpoints
 
@@ -231,6 +234,9 @@ class ThreadAudit:
                 claim.finding.repairable = True  # the agent's name is the right one still
         else:
             self._homeless.setdefault(row.lane, []).append(row.seq)
+            agent = next((name for name in self.agents if row.chained(name) == row.digest), None)
+            if agent is not None:
+                self._guessed[row.lane] = agent
 
     def _check_link(self, row: CheckpointRow, where: str) -> None:
         parent = row.before
@@ -271,7 +277,9 @@ class ThreadAudit:
     def _check_lanes(self) -> None:
         for number, seqs in self._homeless.items():
             message = "its row is missing, and with it the name of the agent."
-            self.found("row", f"{self.shown} lane {number}", message, seqs=seqs)
+            known = number in self._guessed
+            where = f"{self.shown} lane {number}"
+            self.found("row", where, message, seqs=seqs, repairable=known)
         moves = sum(lane.moves for lane in self.lanes.values())
         if not self._claims and not self._homeless and not {"lane", "move"} & self.gone:
             self._compare("move", self.counts["move"], moves)

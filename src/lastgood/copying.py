@@ -7,7 +7,7 @@ cannot be copied is noted in the report, and holds up no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 from lastgood.backend import Columns, Section
@@ -17,10 +17,12 @@ from lastgood.errors import (
     CheckpointIntegrityError,
     CheckpointNotFoundError,
     LastgoodError,
+    StorageError,
 )
 from lastgood.reports import CopyReport, NotCopied, Salvaged
 from lastgood.rows import ARRIVING, DELETED, ThreadRow, intact, unsealed
 from lastgood.salvaging import salvage
+from lastgood.scanning import Scanned, Scanner
 from lastgood.thread_reading import ThreadReading
 from lastgood.transfers import Choice, Moved, Refused, Side, Transfer
 
@@ -30,7 +32,12 @@ _UPDATED = ThreadRow._fields.index("updated_at")
 
 Progress = Callable[[int, int], None]
 Chosen = tuple[str, Columns]
-"""A thread of the source as it is stored, and the tenant that it belongs to in the target."""
+"""The tenant that a thread belongs to in the target, and its row as it is stored in the source."""
+DAMAGE = (CheckpointIntegrityError, StorageError)
+"""These types themselves: `StorageError` is a disk that fails, those below it are other things."""
+PAGE = 512
+"""So many threads are looked at together."""
+Carry = Callable[[str, Columns], Awaitable[None]]
 
 
 class Copier:
@@ -46,48 +53,57 @@ class Copier:
         self._progress = progress
         self._done = self._total = 0
         """Checkpoints: those that are dealt with, and all that are chosen."""
+        self._agents: set[str] = set()
+        """Those of the threads that went over."""
 
     async def run(self) -> CopyReport:
-        """All threads that are chosen."""
+        """All threads that are chosen; what is left of damaged ones last."""
         pages = Pages(self._source, self._target, self._choice)
         while (page := await pages.next()) is not None:
             self._total += sum(_expected(columns) for _, columns in page)
+        damaged: list[Chosen] = []
         pages = Pages(self._source, self._target, self._choice)
         while (page := await pages.next()) is not None:
-            for tenant, columns in page:
-                begun = self._done
-                await self._one(tenant, columns)
-                self._tell(begun + _expected(columns) - self._done)
+            damaged += [each for each in page if not await self._counted(each, self._whole)]
+        for chosen in damaged:
+            await self._counted(chosen, self._left)
         return self.report
+
+    async def _counted(self, chosen: Chosen, carry: Carry) -> bool:
+        """Deal with a thread; False if it is damaged, and what is left of it is wanted later."""
+        begun, columns = self._done, chosen[1]
+        try:
+            await carry(*chosen)
+        except Refused as refused:
+            self._refuse(columns, refused.kind, str(refused))
+        except CheckpointConflictError as error:
+            self._refuse(columns, "conflict", error.message)
+        except (CheckpointIntegrityError, StorageError) as error:
+            if self._choice.salvage and carry == self._whole and type(error) in DAMAGE:
+                self._tell(begun - self._done)
+                return False
+            if not isinstance(error, CheckpointIntegrityError):
+                raise
+            self._refuse(columns, "damaged", error.message)
+        self._tell(begun + _expected(columns) - self._done)
+        return True
 
     def _tell(self, count: int) -> None:
         self._done += count
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    async def _one(self, tenant: str, columns: Columns) -> None:
-        try:
-            if len(columns) == 1:
-                raise Refused("damaged", "its row was changed; whose it was cannot be told.")
-            try:
-                await self._whole(tenant, unsealed(ThreadRow, columns))
-            except CheckpointIntegrityError:
-                if not (self._choice.salvage and await self._salvaged(tenant, columns)):
-                    raise
-        except Refused as refused:
-            self._refuse(columns, refused.kind, str(refused))
-        except CheckpointConflictError as error:
-            self._refuse(columns, "conflict", error.message)
-        except CheckpointIntegrityError as error:
-            self._refuse(columns, "damaged", error.message)
-
     def _refuse(self, columns: Columns, kind: str, message: str) -> None:
         name = str(columns[2]) if len(columns) > 1 else f"#{columns[0]}"
         problems = (*self.report.problems, NotCopied(name, kind, message))
         self.report = replace(self.report, problems=problems)
 
-    async def _whole(self, tenant: str, row: ThreadRow) -> None:
+    async def _whole(self, tenant: str, columns: Columns) -> None:
         """Copy a thread without damage, again and again if it changes meanwhile."""
+        if len(columns) == 1:
+            message = "its row was changed, or cannot be read; whose it was cannot be told."
+            raise Refused("damaged", message)
+        row = unsealed(ThreadRow, columns)
         if row.state == ARRIVING:
             return
         for _ in range(ATTEMPTS):
@@ -99,16 +115,17 @@ class Copier:
                 return
         raise _never_still()
 
-    async def _salvaged(self, tenant: str, columns: Columns) -> bool:
-        """Copy what is left of a thread; False if nothing is, or if the damage is elsewhere."""
+    async def _left(self, tenant: str, columns: Columns) -> None:
+        """Copy what is left of a damaged thread."""
         for _ in range(ATTEMPTS):
-            reading = await salvage(self._source.core, self._source.driver, columns)
+            source = self._source
+            reading = await salvage(source.core, source.driver, columns, self._agents)
             if reading is None:
-                return False
+                raise Refused("damaged", "no checkpoint of it can be restored.")
             if await self._carried(tenant, reading):
                 found = Salvaged(reading.row.name, reading.lost, reading.remarks)
                 self.report = replace(self.report, salvaged=(*self.report.salvaged, found))
-                return True
+                return
         raise _never_still()
 
     async def _carried(self, tenant: str, reading: ThreadReading) -> bool:
@@ -141,6 +158,7 @@ class Copier:
 
     def _add(self, transfer: Transfer) -> None:
         report, row, reading = self.report, transfer.row, transfer.reading
+        self._agents.update(reading.agents)
         if not transfer.copies:
             self.report = replace(report, same=report.same + 1)
             return
@@ -161,7 +179,7 @@ class Pages:
         self._source = source
         self._choice = choice
         self._tenants = list(zip(source.tenants(), target.tenants(), strict=True))
-        self._low = 0
+        self._rows: AsyncIterator[Scanned] | None = None
 
     async def next(self) -> list[Chosen] | None:
         """The next page, which may be empty; None at the end."""
@@ -171,11 +189,13 @@ class Pages:
         if self._choice.threads is not None:
             self._tenants.clear()
             return [(its, await self._named(tenant, name)) for name in self._choice.threads]
-        sheet = (await self._source.survey(tenant, [Section("thread", low=self._low)]))[0]
-        self._low = sheet.next or 0
-        if sheet.next is None:
+        if self._rows is None:
+            self._rows = Scanner(self._source.core, tenant).scan(Section("thread"))
+        page = await self._source.driver.run(_first(self._rows))
+        if len(page) < PAGE:
             self._tenants.pop(0)
-        return [(its, columns) for columns in sheet.rows if self._wanted(tenant, columns)]
+            self._rows = None
+        return [(its, columns) for columns in page if self._wanted(tenant, columns)]
 
     def _wanted(self, tenant: str, columns: Columns) -> bool:
         """Whether a row is copied; one whose tenant cannot be told is in the survey of each."""
@@ -193,6 +213,16 @@ class Pages:
                 hint="`lastgood threads` lists those that are there.",
             )
         return sheet.rows[0]
+
+
+async def _first(rows: AsyncIterator[Scanned]) -> list[Columns]:
+    """The next rows; of some that cannot be read, the number of the first."""
+    page: list[Columns] = []
+    async for found in rows:
+        page.append((found.first,) if found.row is None else found.row)
+        if len(page) == PAGE:
+            break
+    return page
 
 
 def _never_still() -> Refused:

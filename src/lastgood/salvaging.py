@@ -8,7 +8,7 @@ what goes by is verified in the same way, so no damage is carried on.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from lastgood.auditing import ROWS
@@ -27,8 +27,8 @@ from lastgood.thread_survey import ThreadSurvey, only_thread
 class Wreck:
     """A damaged thread: what an audit says of it, and all of its rows that can be believed."""
 
-    def __init__(self, core: Core, columns: Columns) -> None:
-        self._survey = ThreadSurvey(core, columns, data=True)
+    def __init__(self, core: Core, columns: Columns, agents: Collection[str]) -> None:
+        self._survey = ThreadSurvey(core, columns, data=True, agents=agents)
         self._scanner = Scanner(core)
         self._rows: list[Row] = []
         self._links: list[Link] = []
@@ -65,11 +65,6 @@ class Wreck:
             if not found.repairable
             for seq in found.seqs
         }
-
-    @property
-    def damaged(self) -> bool:
-        """Whether anything is wrong."""
-        return bool(self._survey.rows.findings)
 
     def remarks(self, mended: Mended) -> tuple[str, ...]:
         """What is not as it was, besides the checkpoints that are lost."""
@@ -155,12 +150,15 @@ class Salvage(ThreadReading):
         return super()._part(row, spot, stored)
 
 
-async def salvage(core: Core, driver: Driver, columns: Columns) -> Salvage | None:
-    """A reading of what is left of a thread; None if nothing is wrong with it, or nothing left."""
-    wreck = Wreck(core, columns)
+async def salvage(
+    core: Core, driver: Driver, columns: Columns, agents: Collection[str]
+) -> Salvage | None:
+    """A reading of what is left of a thread; None if that is nothing.
+
+    `agents` are those of other threads: they may be those of lanes whose rows are lost.
+    """
+    wreck = Wreck(core, columns, agents)
     while await driver.run(advance(wreck.steps)):
         pass
-    if not wreck.damaged:
-        return None
     mended = wreck.mended()
     return Salvage(core, wreck, mended) if wreck.leaves(mended) else None

@@ -46,9 +46,9 @@ class Scanned(NamedTuple):
 class Scanner:
     """Surveys of one tenant that do not stop at damage."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, tenant: str | None = None) -> None:
         self._backend = core.backend
-        self._tenant = core.tenant
+        self._tenant = core.tenant if tenant is None else tenant
 
     async def sheets(self, sections: Sequence[Section]) -> list[Sheet] | str:
         """Sheets of one moment, or the reason why one of them cannot be read."""

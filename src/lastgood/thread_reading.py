@@ -9,7 +9,7 @@ removes meanwhile looks the same; whoever reads knows whether the thread has mov
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from lastgood import manifest
@@ -71,6 +71,11 @@ class ThreadReading:
     def row(self) -> ThreadRow:
         """Of the thread that is read."""
         return self._thread
+
+    @property
+    def agents(self) -> Collection[str]:
+        """Of its lanes, once its rows were read."""
+        return self._agents.values()
 
     async def moved(self) -> bool:
         """Whether the thread is not any more as it was when this began."""

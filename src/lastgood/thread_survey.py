@@ -6,7 +6,7 @@ piece of work, so that others have their turn in between.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 
 from lastgood import manifest
 from lastgood.auditing import ROWS, Finding, ThreadAudit
@@ -29,8 +29,10 @@ UNREADABLE = (LastgoodError, ValueError, TypeError, AttributeError, OverflowErro
 class ThreadSurvey:
     """One audit of one thread."""
 
-    def __init__(self, core: Core, columns: Columns, *, data: bool) -> None:
-        self.rows = ThreadAudit(columns)
+    def __init__(
+        self, core: Core, columns: Columns, *, data: bool, agents: Collection[str] = ()
+    ) -> None:
+        self.rows = ThreadAudit(columns, agents)
         self.parts = PartAudit()
         self._core = core
         self._scanner = Scanner(core)
@@ -65,7 +67,7 @@ class ThreadSurvey:
                 await self._table(section)
             return len(SMALL)
         if found[0].rows and len(found[0].rows[0]) > 1:
-            self.rows = ThreadAudit(found[0].rows[0])
+            self.rows = ThreadAudit(found[0].rows[0], self.rows.agents)
         for section, sheet in zip(sections, found[1:], strict=True):
             for row in sheet.rows:
                 self._take(section.table, row)

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, TypeVar
 
 from lastgood.backend import (
@@ -209,7 +209,7 @@ class SqliteBackend(Backend, forking.Forkable):
             return work(self._tables(reader))
         finally:
             if connection.in_transaction:
-                connection.execute("COMMIT")
+                _end(connection)
 
     def _tables(self, reader: Reader) -> SqliteTables:
         return SqliteTables(reader.connection, self.now(), self._known)
@@ -352,3 +352,11 @@ def _settle(ticket: Ticket, outcome: Writes | Exception) -> None:
         ticket.fail(outcome)
     else:
         ticket.succeed(outcome)
+
+
+def _end(connection: Any) -> None:
+    """End a transaction that has read; after damage was met, COMMIT may name it once more."""
+    with suppress(sqlite3.DatabaseError):
+        connection.execute("COMMIT")
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

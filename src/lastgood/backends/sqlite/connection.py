@@ -80,8 +80,8 @@ _MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
         CheckpointIntegrityError,
         "{label} is damaged ({error}).",
         (
-            "Copy the file away before anything else; `lastgood copy` brings what is whole into "
-            "another store."
+            "Copy the file away before anything else; `lastgood copy --salvage` brings what can be "
+            "restored into another store."
         ),
     ),
 }

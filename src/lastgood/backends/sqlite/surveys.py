@@ -6,6 +6,7 @@ another. Runs inside a transaction that the caller opened.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -58,7 +59,13 @@ _THREADS = (
     f"SELECT {', '.join(COLUMNS[ThreadRow])} FROM lastgood_thread NOT INDEXED"
     " WHERE thread BETWEEN ? AND ? ORDER BY thread LIMIT ?"
 )
-_THREAD = select(ThreadRow, "tenant = ? AND name = ?")
+_THREAD = select(ThreadRow, "tenant = ? AND name = ? LIMIT ?")
+_NAMES = (
+    "SELECT thread, tenant, name FROM lastgood_thread INDEXED BY lastgood_thread_name WHERE {where}"
+    " ORDER BY thread LIMIT ?"
+)
+_NAMED, _NUMBERED = "tenant = ? AND name = ?", "+thread BETWEEN ? AND ?"
+_UNKNOWN = (None,) * (len(COLUMNS[ThreadRow]) - 3)
 
 
 def sheet(connection: Any, tenant: str, section: Section) -> Sheet:
@@ -77,13 +84,35 @@ def sheet(connection: Any, tenant: str, section: Section) -> Sheet:
 
 def _threads(connection: Any, tenant: str, section: Section) -> Sheet:
     if section.name is not None:
-        found = connection.execute(_THREAD, (tenant, section.name)).fetchall()
+        found = _found(connection, _THREAD, _NAMED, (tenant, section.name), 1)
         return Sheet(list(of_tenant(tenant, section, found)), None)
-    values = (section.low, section.high, section.limit)
-    rows = connection.execute(_THREADS, values).fetchall()
+    rows = _found(connection, _THREADS, _NUMBERED, (section.low, section.high), section.limit)
     # Rows out of order are damage; going back for them would never end, here and below.
-    after = max(rows[-1][0], section.low) + 1 if len(rows) == section.limit else None
+    last: Any = rows[-1][0] if rows else 0
+    after = max(last, section.low) + 1 if len(rows) == section.limit else None
     return Sheet(list(of_tenant(tenant, section, rows)), after)
+
+
+def _found(
+    connection: Any, statement: str, where: str, values: tuple[object, ...], limit: int
+) -> list[Columns]:
+    """Rows of threads; one on a page that cannot be read is as its index knows it: key and names.
+
+    Such a page holds the rows of some twenty threads, and nothing of their states.
+    """
+    try:
+        return list(connection.execute(statement, (*values, limit)))
+    except sqlite3.DatabaseError:
+        names = connection.execute(_NAMES.format(where=where), (*values, limit)).fetchall()
+        return [_one(connection, *each) for each in names]
+
+
+def _one(connection: Any, key: int, *names: object) -> Columns:
+    try:
+        rows = connection.execute(_THREADS, (key, key, 1)).fetchall()
+    except sqlite3.DatabaseError:
+        rows = []
+    return rows[0] if rows else (key, *names, *_UNKNOWN)
 
 
 def _keyed(connection: Any, section: Section) -> Sheet:

@@ -1,0 +1,96 @@
+"""A page of a SQLite file that is gone, each in turn: what is not on it is brought out of it."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastgood import BlockingClient, LastgoodError
+from lastgood.reports import CopyReport
+
+THREADS, SAVES = 24, 3
+SPARE = {
+    *("lastgood_thread", "lastgood_thread_name", "lastgood_thread_again", "lastgood_thread_active"),
+    *("lastgood_branch", "lastgood_run", "lastgood_checkpoint_id", "lastgood_stream"),
+    "lastgood_large",
+}
+"""Tables and indexes that say nothing of a state which is not said elsewhere."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """A file, and what is saved in it, by id."""
+    path, states = tmp_path / "store.db", dict[str, Any]()
+    with BlockingClient.sqlite(path, durability="relaxed") as client:
+        for thread in range(THREADS):
+            notes: list[str] = []
+            for number in range(SAVES):
+                notes = [*notes, f"{thread}.{number} " * 200]
+                state = {"notes": notes, "number": number}
+                saved = client.save("agent", session_id=f"t{thread}", execution_state=state)
+                states[saved] = state
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path, states
+
+
+def roots(path: Path) -> dict[int, str]:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT rootpage, name FROM sqlite_master").fetchall()
+    return dict(rows)
+
+
+def without_each_page(path: Path) -> Iterator[int]:
+    """The numbers of pages, while each is gone from the file."""
+    with closing(sqlite3.connect(path)) as connection:
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    whole = path.read_bytes()
+    for at in range(0, len(whole), size):
+        path.write_bytes(whole[:at] + bytes(size) + whole[at + size :])
+        yield at // size + 1
+
+
+def salvaged(path: Path) -> tuple[CopyReport, dict[str, Any]]:
+    """What came out of a file, by id."""
+    with BlockingClient.sqlite(path) as client, BlockingClient.memory() as target:
+        report = client.copy_to(target, salvage=True)
+        assert target.verify(data=True).clean
+        found = {
+            header.checkpoint_id: target.restore(header.checkpoint_id).state
+            for info in target.threads(limit=2 * THREADS)
+            for header in target.log(info.thread_id, limit=2 * SAVES)
+        }
+        assert report.checkpoints == len(found)
+        return report, found
+
+
+def test_every_page_in_turn(store: tuple[Path, dict[str, Any]]) -> None:
+    path, states = store
+    names, spared, counts = roots(path), set(), []
+    for page in without_each_page(path):
+        try:
+            report, found = salvaged(path)
+        except LastgoodError:
+            assert page == 1, "SQLite's own description of the file"
+            continue
+        assert found.items() <= states.items()
+        assert len(found) == len(states) or report.salvaged or report.problems
+        if names.get(page) in SPARE:
+            spared.add(names[page])
+            assert found == states, names[page]
+        elif page not in names:
+            counts.append(len(found))
+    assert spared >= SPARE - {"lastgood_run"}
+    assert min(counts) > len(states) // 2, "what is on a page, and no more"
+
+
+def test_the_agents_of_other_threads_are_tried(store: tuple[Path, dict[str, Any]]) -> None:
+    path, states = store
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM lastgood_lane WHERE thread > 3")
+        connection.commit()
+    report, found = salvaged(path)
+    assert (found, len(report.salvaged), report.problems) == (states, THREADS - 3, ())
