@@ -94,3 +94,35 @@ def test_the_agents_of_other_threads_are_tried(store: tuple[Path, dict[str, Any]
         connection.commit()
     report, found = salvaged(path)
     assert (found, len(report.salvaged), report.problems) == (states, THREADS - 3, ())
+
+
+def test_a_thread_whose_name_is_none_any_more(store: tuple[Path, dict[str, Any]]) -> None:
+    path, states = store
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE lastgood_thread SET name = '' WHERE thread = 3")
+        connection.commit()
+    report, found = salvaged(path)
+    assert ([each.thread for each in report.salvaged], found) == (["salvaged-3"], states)
+
+
+def test_a_lane_that_is_lost_is_on_the_branch_of_its_last_move(tmp_path: Path) -> None:
+    with BlockingClient.sqlite(tmp_path / "store.db") as client:
+        for thread in ("hurt", "whole"):
+            for number in range(3):
+                client.save("a", session_id=thread, execution_state={"n": number})
+        client.rewind("hurt", "@1")
+        client.save("a", session_id="hurt", execution_state={"n": "beside"})
+        client.undo("hurt")
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        connection.execute("DELETE FROM lastgood_lane WHERE thread = 1")
+        connection.commit()
+    with BlockingClient.sqlite(tmp_path / "store.db") as client, BlockingClient.memory() as target:
+        (hurt,) = client.copy_to(target, salvage=True).salvaged
+        assert hurt.remarks == ("agent a goes on from hurt@3, and was perhaps on another branch",)
+        latest = target.latest(session_id="hurt")
+        assert latest is not None
+        assert latest.state == {"n": 2}
+        target.undo("hurt")
+        beside = target.latest(session_id="hurt")
+        assert beside is not None
+        assert beside.state == {"n": "beside"}

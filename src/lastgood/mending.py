@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lastgood.auditing import COUNTS, ThreadAudit
+from lastgood.ids import check_name
+from lastgood.item_rules import revealed
 from lastgood.rows import (
     LIVE,
     MINUTE,
@@ -78,16 +80,16 @@ class Mending:
         rows = list(rows)
         self._audit = audit
         self._known = {link.id: link for link in links}
+        self._moves = [row for row in rows if isinstance(row, MoveRow)]
         self._lanes = {row.number: row for row in rows if isinstance(row, LaneRow)}
         for number, agent in audit.proven.items():
-            self._lanes[number] = LaneRow(audit.key, number, agent, current="", moves=0)
+            self._lanes[number] = self._lane(number, agent)
         self._alive = [link for link in links if link.seq not in lost and link.lane in self._lanes]
         self._ids = {link.id for link in self._alive}
         self._others = [row for row in rows if not isinstance(row, LaneRow | BranchRow | MoveRow)]
         branches = [row for row in rows if isinstance(row, BranchRow)]
         self._empty = {(row.lane, row.name) for row in branches if not row.head}
         self._branches = self._heads(branches)
-        self._moves = [row for row in rows if isinstance(row, MoveRow)]
 
     def mended(self, parts: int) -> Mended:
         """The thread; `parts` is how many bytes its pages take."""
@@ -155,6 +157,18 @@ class Mending:
         head = self._known.get(row.head)
         return self._fallback(head) if head is not None and head.lane == row.lane else b""
 
+    def _lane(self, number: int, agent: str) -> LaneRow:
+        """A lane of which only the agent is known; its log says which branch it followed last."""
+        log = self._entries(number)
+        whole = [move.number for move in log] == list(range(1, len(log) + 1))
+        current, moves = (log[-1].new_branch, len(log)) if log and whole else ("", 0)
+        return LaneRow(self._audit.key, number, agent, current, moves)
+
+    def _entries(self, lane: int) -> list[MoveRow]:
+        """What is left of a lane's log."""
+        own = [move for move in self._moves if move.lane == lane]
+        return sorted(own, key=lambda move: move.number)
+
     def _followed(self, lane: LaneRow) -> str:
         """The branch that a lane follows; where nothing of it is left, the last one saved on.
 
@@ -173,12 +187,15 @@ class Mending:
 
     def _led(self, lanes: Iterable[LaneRow]) -> Iterable[tuple[str, int]]:
         for lane in lanes:
-            if lane.current != self._lanes[lane.number].current and self._head(lane):
+            known = lane.number not in self._audit.proven
+            if self._head(lane) and not (
+                known and lane.current == self._lanes[lane.number].current
+            ):
                 yield lane.agent, self._known[self._head(lane)].seq
 
     def _log(self, lane: LaneRow) -> list[MoveRow]:
         """The moves of a lane, if they are all there and lead to branches that are."""
-        log = sorted((m for m in self._moves if m.lane == lane.number), key=lambda m: m.number)
+        log = self._entries(lane.number)
         own = {name for number, name in self._branches if number == lane.number}
         whole = len(log) == lane.moves and all({m.old_branch, m.new_branch} <= own for m in log)
         return log if whole else []
@@ -214,7 +231,7 @@ class Mending:
         times = [link.created_at for link in self._known.values()] or [0]
         guessed: ThreadRow = stored.emptied()
         return guessed._replace(
-            name=self._audit.name,
+            name=self._name(stored),
             incarnation=1,
             state=LIVE,
             title=stored.title if isinstance(stored.title, str) else "",
@@ -224,6 +241,16 @@ class Mending:
             updated_at=max(times),
             active=max(times) >> MINUTE,
         )
+
+    def _name(self, stored: Any) -> str:
+        """The name as it stands, if it can be one; those of hidden threads are not checked."""
+        name = stored.name
+        if isinstance(name, str) and revealed(str(stored.tenant), name) != name:
+            return name
+        try:
+            return check_name(name, "thread")
+        except (TypeError, ValueError):
+            return f"salvaged-{self._audit.key}"
 
     def _left(self, counts: Counter[str]) -> dict[str, int]:
         """How many rows are not there any more: of what the thread counts, or of what is stored."""

@@ -80,8 +80,8 @@ class Wreck:
         ]
         if intact(ThreadRow, self.columns) is None:
             told.append(
-                "its own row was changed: look at its title and owner; whether more checkpoints are"
-                " lost is not known"
+                "its own row was changed: look at its name, title and owner; whether more"
+                " checkpoints are lost is not known"
             )
         return tuple(told)
 
