@@ -407,3 +407,51 @@ class TestRevisionsThatGo:
 def _of(run: str) -> Any:
     counters = {"d": (1, 1)}
     return {"source": "loop", "step": 1, "run_id": run, "counters_since_delta_snapshot": counters}
+
+
+class Told(TypedDict, total=False):
+    log: Annotated[list[str], DeltaChannel(joined, list, snapshot_frequency=100)]
+
+
+def _told(saver: LastgoodSaver, turns: int) -> Any:
+    """A graph that was told something in each of some turns."""
+    made = StateGraph(Told)
+    made.add_node("node", lambda _: {"log": ["heard"]})
+    made.add_edge(START, "node")
+    app = made.compile(checkpointer=saver)
+    for turn in range(turns):
+        app.invoke({"log": [f"turn {turn}"]}, config(), durability="sync")
+    return app
+
+
+class TestAnAncestorThatIsGone:
+    """Taken away by something else than the saver, with the writes that were made to it."""
+
+    def test_what_needs_it_is_refused(self, saver: LastgoodSaver) -> None:
+        app = _told(saver, 3)
+        shown = list(app.get_state_history(config()))
+        saver.client.blocking.expire("t@5")  # type: ignore[union-attr]
+        for again in (saver, LastgoodSaver(saver.client)):
+            app = _told(again, 0)
+            for number, state in enumerate(reversed(shown), start=1):
+                if number < 5:
+                    assert app.get_state(state.config).values == state.values
+                elif number > 5:
+                    with pytest.raises(CheckpointNotFoundError, match="'log' of checkpoint"):
+                        app.get_state(state.config)
+            with pytest.raises(CheckpointNotFoundError, match="Go on from a checkpoint before"):
+                app.invoke({"log": ["more"]}, config())
+
+    def test_a_channel_that_is_new_needs_none(self, saver: LastgoodSaver) -> None:
+        places = line(saver, [{"a": 1}, {}, {}])
+        saver.client.blocking.expire("t@1")  # type: ignore[union-attr]
+        found = saver.get_delta_channel_history(config=places[-1], channels=["d"])
+        assert [write[2] for write in found["d"]["writes"]] == [[1]]
+
+    def test_prune_does_not_hide_it(self, saver: LastgoodSaver) -> None:
+        app = _told(saver, 3)
+        saver.client.blocking.expire("t@5")  # type: ignore[union-attr]
+        with pytest.raises(CheckpointNotFoundError, match="'log' of checkpoint"):
+            saver.prune(["t"])
+        with pytest.raises(CheckpointNotFoundError, match="'log' of checkpoint"):
+            app.get_state(config())

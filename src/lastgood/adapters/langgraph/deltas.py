@@ -6,7 +6,6 @@ ancestors, and the writes from there on. Operations over a `Reading`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from collections.abc import Sequence as Items
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,12 +17,16 @@ from lastgood.adapters.graph_names import Spot
 from lastgood.adapters.langgraph.reading import Raw, Reading, Row, read_stub
 from lastgood.adapters.langgraph.shapes import Write, may_be_of, read_writes
 from lastgood.building import build
+from lastgood.checkpoints import read_mapping
 from lastgood.codec import Codec
 from lastgood.core import Core
+from lastgood.errors import CheckpointNotFoundError
 from lastgood.manifest import may_have, read
 from lastgood.rows import ItemRow
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
+DELTAS = "counters_since_delta_snapshot"
+"""What LangGraph counts in the metadata: updates and steps since a channel was stored."""
 BATCH = 100
 """The writes of so many ancestors are read at a time."""
 
@@ -74,20 +77,24 @@ class Walk(NamedTuple):
 
 
 async def walk(
-    core: Core,
-    reading: Reading,
-    spot: Spot,
-    line: AsyncIterator[Row | Raw],
-    channels: Items[str],
+    core: Core, reading: Reading, start: Row | Raw, channels: Items[str], *, behind: bool = True
 ) -> Walk:
-    """Go back on a line until every channel has a stored value, or to the beginning."""
+    """Go back on a line until every channel has a stored value, or to the beginning.
+
+    The line begins `behind` a checkpoint, or with it. Raises CheckpointNotFoundError where it leads
+    to one that is not there any more, and with which writes went.
+    """
     sources: list[Row | Raw] = []
     seeds: dict[str, int] = {}
     values: dict[str, Node] = {}
     remaining = set(channels)
     if not remaining:
         return Walk((), [], {}, {})
-    async for source in line:
+    newer, wanted = start, start.context.parent if behind else start.context.id
+    async for source in reading.ancestors(start) if behind else reading.line(start):
+        if source.context.id != wanted:
+            _check_lost(core.codec, newer, wanted, remaining)
+        newer, wanted = source, source.context.parent
         stored = set() if _has_none(source, remaining) else await _stored(core, source, remaining)
         if stored and isinstance(source, Row):
             whole = (await core.load(source.located)).stored.tree
@@ -97,7 +104,25 @@ async def walk(
         remaining -= stored
         if not remaining:
             break
-    return Walk(tuple(channels), await _with_writes(reading, spot, sources), seeds, values)
+    else:
+        _check_lost(core.codec, newer, wanted, remaining)
+    return Walk(tuple(channels), await _with_writes(reading, start.spot, sources), seeds, values)
+
+
+def _check_lost(codec: Codec, newer: Row | Raw, gone: str | None, channels: set[str]) -> None:
+    """Raise an error if a checkpoint counts writes, and the one is gone that they were made to."""
+    if gone is None or isinstance(newer, Raw):
+        return
+    counted = read_mapping(codec, newer.located.row.metadata).get(DELTAS) or {}
+    lost = sorted(channel for channel in channels if counted.get(channel, (0, 0))[0])
+    if lost:
+        raise CheckpointNotFoundError(
+            f"in thread {newer.spot.thread!r}, {' and '.join(map(repr, lost))} of checkpoint"
+            f" {newer.context.id} cannot be computed: {gone}, which it follows and which had a part"
+            " of it, was removed or lost.",
+            hint="Go on from a checkpoint before that one. What the saver itself removes (`prune`,"
+            " `delete_for_runs`) takes nothing along that others need; `expire` does.",
+        )
 
 
 async def _with_writes(reading: Reading, spot: Spot, sources: Items[Row | Raw]) -> list[Visited]:

@@ -201,7 +201,7 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         start = await (reading.head(spot) if id is None else reading.named(spot, id))
         if start is None:
             return deltas.Walk(tuple(channels), [], {}, {})
-        return await deltas.walk(self._core, reading, spot, reading.ancestors(start), channels)
+        return await deltas.walk(self._core, reading, start, channels)
 
     # writing
 

@@ -23,8 +23,6 @@ from lastgood.commits import Place
 from lastgood.core import Core
 from lastgood.item_rules import ItemDraft
 
-DELTAS = "counters_since_delta_snapshot"
-
 
 class Change(NamedTuple):
     """The items of stubs that are to be put and dropped."""
@@ -80,15 +78,15 @@ class Stubs:
         found: dict[Spot, dict[str, None]] = {spot: {} for spot in spots}
         for row in left:
             if row.spot in spots:
-                counters = read_mapping(self._core.codec, row.located.row.metadata).get(DELTAS)
+                metadata = read_mapping(self._core.codec, row.located.row.metadata)
+                counters = metadata.get(deltas.DELTAS)
                 found[row.spot].update(dict.fromkeys(counters or ()))
         return {spot: tuple(names) for spot, names in found.items()}
 
     async def _made(self, needed: Needed, away: set[Place]) -> list[ItemDraft]:
         """One stub for all that goes up to the first ancestor that is left: values and writes."""
         codec, (source, channels), spot = self._core.codec, needed, needed.source.spot
-        line = self._reading.line(source)
-        walk = await deltas.walk(self._core, self._reading, spot, line, channels)
+        walk = await deltas.walk(self._core, self._reading, source, channels, behind=False)
         lost = list(takewhile(lambda each: _place(each.source) in away, walk.visited))
         seeds = {name: walk.seed(codec, name) for name, at in walk.seeds.items() if at < len(lost)}
         writes = [
