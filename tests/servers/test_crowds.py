@@ -12,7 +12,7 @@ import pytest
 from lastgood import BlockingClient, Client
 from lastgood.backends.postgres import pools
 from lastgood.backends.redis import clients
-from lastgood.backends.remote import attempts
+from lastgood.backends.remote import attempts, turns
 from lastgood.backends.remote.room import Room
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.servers import PostgresServer, ValkeyServer
@@ -31,7 +31,8 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     """A client with one connection, which is slow."""
     for module, name in ((pools, "CONNECT_SECONDS"), (clients, "CONNECT_SECONDS")):
         monkeypatch.setattr(module, name, SHORT)
-    monkeypatch.setattr(attempts, "PATIENCE", SHORT)
+    for module in (attempts, turns):
+        monkeypatch.setattr(module, "PATIENCE", SHORT)
     made = {"postgres": PostgresServer, "redis": ValkeyServer}[request.param]
     with made() as server, Proxy(server.url) as proxy:
 
@@ -43,27 +44,42 @@ def opened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         yield client
 
 
-def test_of_tasks(opened: Opened) -> None:
+Named = Callable[[], str]
+
+
+def lonely() -> str:
+    return uuid4().hex
+
+
+def shared() -> str:
+    return "s"
+
+
+@pytest.mark.parametrize("named", [lonely, shared])
+def test_of_tasks(opened: Opened, named: Named) -> None:
     async def body() -> None:
         async with opened(Client) as client:
             await client.save("a", session_id="s", execution_state={})
-            saves = (
-                client.save("a", session_id=uuid4().hex, execution_state={}) for _ in range(CROWD)
-            )
+            saves = (client.save("a", session_id=named(), execution_state={}) for _ in range(CROWD))
             await asyncio.gather(*saves)
-            assert len(await client.threads(limit=500)) == CROWD + 1
+            assert await stored(client) == CROWD + 1
 
     asyncio.run(body())
 
 
-def test_of_threads(opened: Opened) -> None:
+async def stored(client: Client) -> int:
+    return sum(thread.checkpoints for thread in await client.threads(limit=500))
+
+
+@pytest.mark.parametrize("named", [lonely, shared])
+def test_of_threads(opened: Opened, named: Named) -> None:
     with opened(BlockingClient) as client:
         client.save("a", session_id="s", execution_state={})
         failed: list[Exception] = []
 
         def work() -> None:
             try:
-                client.save("a", session_id=uuid4().hex, execution_state={})
+                client.save("a", session_id=named(), execution_state={})
             except Exception as error:
                 failed.append(error)
 

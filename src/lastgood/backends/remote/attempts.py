@@ -49,6 +49,7 @@ class Attempt:
     def begin(self) -> None:
         """It has its turn, or goes on without: then what is on its way for it may be there."""
         self.begun = True
+        self.tries = Tries()  # how long it waited is not its own time
         if self.sent is not None:
             self.doubt(self.sent)
 

@@ -21,7 +21,7 @@ from lastgood.driver import is_blocking
 _LEAST = 0.01
 
 
-class _Served:
+class Served:
     """When a call was answered last."""
 
     def __init__(self, seconds: float) -> None:
@@ -37,16 +37,16 @@ class _Served:
         return max(self._until, since + self.seconds) - time.monotonic()
 
 
-class _Tasks:
-    """The places of one event loop. One timer is for all who wait: they may be thousands."""
+class Places:
+    """Those of one event loop. One timer is for all who wait: they may be thousands."""
 
-    def __init__(self, size: int, served: _Served) -> None:
+    def __init__(self, size: int, served: Served) -> None:
         self._free = size
         self._served = served
         self._queue: deque[asyncio.Future[None]] = deque()
         self._since = 0.0
         """When the queue began to be one."""
-        self._watched = False
+        self._timer: asyncio.TimerHandle | None = None
 
     async def take(self) -> None:
         """Raises TimeoutError."""
@@ -57,7 +57,7 @@ class _Tasks:
         if not self._queue:
             self._since = time.monotonic()
         self._queue.append(turn)
-        if not self._watched:
+        if self._timer is None:
             self._watch(self._served.seconds)
         try:
             await turn
@@ -67,21 +67,23 @@ class _Tasks:
             raise
 
     def release(self) -> None:
-        """Give the place to the next one."""
+        """Give the place to the next one; where there is none, nobody need be looked after."""
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
         self._free += 1
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _watch(self, seconds: float) -> None:
-        self._watched = True
-        asyncio.get_running_loop().call_later(seconds, self._look)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
         """End all waits if nobody is served."""
-        left, self._watched = self._served.left(self._since), False
+        left, self._timer = self._served.left(self._since), None
         while left <= 0 and self._queue:
             turn = self._queue.popleft()
             if not turn.done():
@@ -101,9 +103,9 @@ class Room:
 
     def begin(self) -> None:
         """In a forked child too: nobody is there."""
-        self._served = _Served(self._seconds)
+        self._served = Served(self._seconds)
         self._threads = threading.Semaphore(self._size)
-        self._tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Tasks] = (
+        self._tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Places] = (
             weakref.WeakKeyDictionary()
         )
 
@@ -136,7 +138,7 @@ class Room:
         began, loop = time.monotonic(), asyncio.get_running_loop()
         tasks = self._tasks.get(loop)
         if tasks is None:
-            tasks = self._tasks[loop] = _Tasks(self._size, self._served)
+            tasks = self._tasks[loop] = Places(self._size, self._served)
         try:
             await tasks.take()
         except TimeoutError:

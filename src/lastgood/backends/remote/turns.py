@@ -1,24 +1,27 @@
 """Taking turns: of the writers of one process to one thing, one at a time.
 
-A courtesy, not a lock: nothing may depend on being alone. So nobody waits for long, and one whose
-connection hangs does not stop all others.
+A courtesy, not a lock: nothing may depend on being alone. So one whose connection hangs does not
+stop all others. Who waits while turns come to their ends goes on waiting, in a crowd of thousands
+too: at the server all of them would be in each other's way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
+from lastgood.backends.remote.room import Places, Served
 from lastgood.driver import Operation, is_blocking
 from lastgood.serial import again_in_one_thread
 
 T = TypeVar("T")
 
 PATIENCE = 10.0
-"""Whoever has waited so many seconds for a turn goes on without."""
+"""Whoever waits goes on without a turn when for so many seconds none has ended."""
 
 
 class _Queue(ABC):
@@ -27,10 +30,11 @@ class _Queue(ABC):
     def __init__(self) -> None:
         self.inside: list[object] = []
         """In the order in which they came."""
+        self._served = Served(PATIENCE)
 
     @abstractmethod
     async def begin(self) -> bool:
-        """Wait for a turn; False if that took too long."""
+        """Wait for a turn; False if none ends."""
 
     @abstractmethod
     def end(self) -> None: ...
@@ -47,12 +51,15 @@ class _Threads(_Queue):
     async def begin(self) -> bool:
         if self._owner == threading.get_ident():
             raise again_in_one_thread()
-        if not self._lock.acquire(timeout=PATIENCE):
-            return False
-        self._owner = threading.get_ident()
-        return True
+        began = time.monotonic()
+        while (left := self._served.left(began)) > 0:
+            if self._lock.acquire(timeout=left):
+                self._owner = threading.get_ident()
+                return True
+        return False
 
     def end(self) -> None:
+        self._served.now()
         self._owner = None
         self._lock.release()
 
@@ -62,17 +69,18 @@ class _Tasks(_Queue):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lock = asyncio.Lock()
+        self._places = Places(1, self._served)
 
     async def begin(self) -> bool:
         try:
-            async with asyncio.timeout(PATIENCE):
-                return await self._lock.acquire()
+            await self._places.take()
         except TimeoutError:
             return False
+        return True
 
     def end(self) -> None:
-        self._lock.release()
+        self._served.now()
+        self._places.release()
 
 
 class Turns:
