@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 from lastgood import BlockingClient, CheckpointConflictError
 from lastgood.backends.postgres import schema as tables
+from lastgood.backends.remote.backend import no_failpoint
+from lastgood.testing.store import core_of
 
 pytestmark = pytest.mark.server("postgres")
 
@@ -61,3 +64,26 @@ def test_an_id_stands_for_one_checkpoint_of_a_thread(clients: list[Any]) -> None
     assert saved(second, checkpoint_id=id) == id
     with pytest.raises(CheckpointConflictError):
         saved(second, "other", checkpoint_id=id)
+
+
+def test_an_id_that_two_threads_took_at_once_hurts_neither(
+    clients: list[Any], postgres_url: str, schema: str
+) -> None:
+    """Nothing keeps them from it: the index of ids has the thread in it."""
+    first, second = clients
+    id = str(uuid4())
+    for name in ("s", "t"):
+        first.save("a", session_id=name, execution_state={"n": 0})
+
+    def meanwhile(point: str) -> None:
+        core_of(second).backend.failpoint = no_failpoint
+        first.save("a", session_id="s", execution_state={"n": 1}, checkpoint_id=id)
+
+    core_of(second).backend.failpoint = meanwhile
+    second.save("a", session_id="t", execution_state={"n": 2}, checkpoint_id=id)
+    with BlockingClient.postgres(postgres_url, schema=schema) as fresh:
+        assert [fresh.latest(session_id=name).state["n"] for name in ("s", "t")] == [1, 2]
+        for name in ("s", "t"):
+            fresh.save("a", session_id=name, execution_state={"n": 3})
+            assert len(fresh.walk(f"{name}@3").items) == 3
+            assert [each.checkpoint_id for each in fresh.log(name)][1] == id

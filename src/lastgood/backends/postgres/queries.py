@@ -172,7 +172,7 @@ class Questions:
     def _heads(self, place: ThreadName) -> Statement:
         text = (
             f"SELECT {every('b', BranchRow)}, {every('c', CheckpointRow)} FROM {self._at}.branch b"
-            f" LEFT JOIN {_identified(self._at, '%s', 'b.head')} c ON c.thread = b.thread"
+            f" LEFT JOIN {_identified(self._at, '%s', 'b.head', 'b.thread')} c ON true"
             f" WHERE b.thread = {self._key}"
         )
         values = [to_bytes(place.tenant), *_place(place)]
@@ -260,7 +260,7 @@ class Questions:
     def _by_ids(self, place: ThreadName, ids: Sequence[bytes]) -> Statement:
         text = (
             f"SELECT {every('r', CheckpointRow)} FROM unnest(%s::bytea[]) u(id),"
-            f" {_identified(self._at, '%s', 'u.id')} r WHERE r.thread = {self._key}"
+            f" {_identified(self._at, '%s', 'u.id', self._key)} r"
         )
         values = [list(ids), to_bytes(place.tenant), *_place(place)]
         return Statement(text, values, lambda rows: [columns(CheckpointRow, row) for row in rows])
@@ -269,11 +269,11 @@ class Questions:
         before = "CASE WHEN up.parent_gone = 1 THEN up.fallback ELSE up.parent END"
         text = (
             "WITH RECURSIVE up AS ("
-            f"SELECT c.*, 0 AS depth FROM (VALUES (1)) o, {_identified(self._at, '%s', '%s')} c"
-            f" WHERE c.thread = {self._key}"
-            f" UNION ALL SELECT c.*, up.depth + 1 FROM up,"
-            f" {_identified(self._at, 'up.tenant', before)} c"
-            " WHERE c.thread = up.thread AND up.depth < %s)"
+            "SELECT c.*, 0 AS depth FROM (VALUES (1)) o,"
+            f" {_identified(self._at, '%s', '%s', self._key)} c"
+            " UNION ALL SELECT c.*, up.depth + 1 FROM up,"
+            f" {_identified(self._at, 'up.tenant', before, 'up.thread')} c"
+            " WHERE up.depth < %s)"
             f" SELECT {every('up', CheckpointRow)} FROM up WHERE depth > 0 ORDER BY depth"
         )
         values = [to_bytes(place.tenant), id, *_place(place), limit]
@@ -293,20 +293,20 @@ def _line(schema: str) -> str:
         " WHERE l.thread = t.thread AND l.agent = %s LIMIT 1) l ON true"
         f" LEFT JOIN LATERAL (SELECT * FROM {schema}.branch b WHERE b.thread = l.thread"
         ' AND b.lane = l.number AND b.name = coalesce(%s, l."current") LIMIT 1) b ON true'
-        f" LEFT JOIN {_identified(schema, 't.tenant', 'b.head')} c ON c.thread = b.thread"
+        f" LEFT JOIN {_identified(schema, 't.tenant', 'b.head', 'b.thread')} c ON true"
         " WHERE t.tenant = %s AND t.name = %s"
     )
 
 
-def _identified(schema: str, tenant: str, id: str) -> str:
-    """A checkpoint by its id alone; whoever asks for it compares its thread.
+def _identified(schema: str, tenant: str, id: str, thread: str) -> str:
+    """A checkpoint of a thread by the index of ids.
 
-    Where most threads have one checkpoint, to look through the thread seems as good as the index of
-    ids. The limit keeps a condition on the thread from getting inside.
+    Where most threads have one checkpoint, to look through the thread seems as good: the sum hides
+    that it could be. In partitioned tables two threads may have a checkpoint of one id.
     """
     return (
         f"LATERAL (SELECT * FROM {schema}.checkpoint x"
-        f" WHERE x.tenant = {tenant} AND x.id = {id} LIMIT 1)"
+        f" WHERE x.tenant = {tenant} AND x.id = {id} AND x.thread + 0 = {thread} LIMIT 1)"
     )
 
 
