@@ -130,3 +130,17 @@ def test_a_pool_that_is_too_small(server: PostgresServer, app: str, sql: Sql) ->
             with pytest.raises(TransientStorageError, match="larger pool_size"):
                 client.threads()
         thread.join()
+
+
+POLICIES = "ALTER TABLE lastgood.thread ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+READING = "CREATE POLICY reading ON lastgood.thread FOR SELECT USING (true)"
+
+
+@pytest.mark.parametrize(
+    ("policies", "hint"),
+    [(POLICIES, "A policy of the table"), (f"{POLICIES}; {READING}", "a policy or a trigger")],
+)
+def test_a_role_that_policies_keep_from_rows(policies: str, hint: str, app: str, sql: Sql) -> None:
+    """To give it more rights would not help."""
+    error = second_call("blocking", app, lambda: sql(policies))
+    assert hint in error.hint

@@ -52,6 +52,10 @@ _REFUSALS: dict[type[psycopg.Error], str] = {
     ),
 }
 """What does not get better by itself, and what to do about it."""
+_POLICY = (
+    "A policy of the table (row-level security) hides rows or refuses them. Give this role one "
+    "that lets it read and write all rows of the store, or BYPASSRLS."
+)
 _LATER: dict[str, str] = {
     "statement timeout": _CUT_OFF.format("statement_timeout"),
     "lock timeout": _CUT_OFF.format("lock_timeout"),
@@ -95,7 +99,8 @@ def translation(error: psycopg.Error, label: str) -> LastgoodError:
     text = first_line(error)
     said = f"{label}: {text}"
     if type(error) in _REFUSALS:
-        return BackendConnectionError(said, hint=_REFUSALS[type(error)])
+        hint = _POLICY if "row-level security" in text else _REFUSALS[type(error)]
+        return BackendConnectionError(said, hint=hint)
     if not state and _hint(text, _AT_THE_DOOR, "") == _WRONG:
         return BackendConnectionError(said, hint=_WRONG)
     if state in ("53100", "53200"):

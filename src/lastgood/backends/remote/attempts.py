@@ -139,5 +139,6 @@ def too_busy(place: ThreadName) -> TransientStorageError:
     """What a writer is told that was never the fastest."""
     return TransientStorageError(
         f"thread {place.name!r} has so many writers that this one never got its turn.",
-        hint="Let fewer writers share a thread, or try again.",
+        hint="Let fewer writers share a thread, or try again. If there are no others, a policy or "
+        "a trigger of the database keeps this one from changing the thread's row.",
     )
