@@ -145,6 +145,8 @@ class TransientStorageError(StorageError):
 
     code = "storage_busy"
     in_doubt = False
+    refused = False
+    """Whether the store was not reached, or said no: then it has done nothing."""
 
 
 class StorageFullError(StorageError):

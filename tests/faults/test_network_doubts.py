@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from network_bench import Play
+from network_bench import Play, numbers, save
 
 from lastgood import TransientStorageError
+from lastgood.driver import pause
 from lastgood.testing.faults.proxy import Proxy
 from lastgood.testing.store import Store
 
@@ -71,6 +72,21 @@ def test_what_never_began_is_in_no_doubt(play: Play, proxy: Proxy) -> None:
                 pass
         proxy.heal()
         assert not caught.value.in_doubt
+
+    play(body)
+
+
+def test_a_save_that_had_no_connection_is_in_no_doubt(play: Play, proxy: Proxy) -> None:
+    async def body(store: Store) -> None:
+        client = store.client()
+        await save(client, 0)
+        proxy.refuse()
+        await pause(0.1)  # the client notices that its connections are gone
+        with pytest.raises(TransientStorageError, match="Nothing was changed") as caught:
+            await save(client, 1)
+        proxy.heal()
+        assert not caught.value.in_doubt
+        assert await numbers(client) == [0]
 
     play(body)
 

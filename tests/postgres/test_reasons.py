@@ -113,6 +113,7 @@ def test_a_limit_of_the_role_is_named(
         error = second_call("blocking", app, lambda: holder.execute(lock))
     assert isinstance(error, TransientStorageError)
     assert f"`{setting}`" in error.hint
+    assert error.in_doubt == (setting == "transaction_timeout"), "that one ends the session"
 
 
 def test_a_pool_that_is_too_small(server: PostgresServer, app: str, sql: Sql) -> None:

@@ -74,6 +74,13 @@ _PASSING = (
     errors.TransactionTimeout,
     errors.IdleInTransactionSessionTimeout,
 )
+_UNDONE = (
+    errors.QueryCanceled,
+    errors.LockNotAvailable,
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+)
+"""What the server says of a statement that it has undone."""
 _AT_THE_DOOR: dict[str, str] = {
     "password authentication failed": _WRONG,
     "no password supplied": _WRONG,
@@ -108,7 +115,10 @@ def translation(error: psycopg.Error, label: str) -> LastgoodError:
     if state.startswith("54"):  # a limit of PostgreSQL itself, however often it is tried
         return StorageError(said, hint=_TOO_LONG)
     if isinstance(error, _PASSING):
-        return TransientStorageError(said, hint=_hint(text, _LATER, _STARTING))
+        passing = TransientStorageError(said, hint=_hint(text, _LATER, _STARTING))
+        # The driver and we use these errors, too: only those of the server have a code in them.
+        passing.refused = isinstance(error, _UNDONE) and error.diag.sqlstate is not None
+        return passing
     failed = isinstance(error, errors.InFailedSqlTransaction)
     return StorageError(said, hint=FAILED_BEFORE if failed else "")
 
@@ -121,13 +131,17 @@ def never_reached(error: BaseException | None, label: str) -> LastgoodError:
 
 def not_served(error: BaseException, reach: Reach | None, label: str) -> LastgoodError:
     """A pool gave no connection in its time, for a reason that it keeps to itself."""
-    said = f"{label}: no connection within the time of the pool"
-    if reach is None:
-        return TransientStorageError(f"{said}: {first_line(error)}", hint=_UNKNOWN)
-    if reach.refusal is None:
-        return TransientStorageError(f"{said}: {first_line(error)}", hint=_BUSY)
-    text = first_line(reach.refusal)
-    return TransientStorageError(f"{said}: {text}", hint=_hint(text, _AT_THE_DOOR, _STARTING))
+    text, hint = first_line(error), _UNKNOWN
+    if reach is not None:
+        hint = _BUSY
+        if reach.refusal is not None:
+            text = first_line(reach.refusal)
+            hint = _hint(text, _AT_THE_DOOR, _STARTING)
+    told = TransientStorageError(
+        f"{label}: no connection within the time of the pool: {text}", hint=hint
+    )
+    told.refused = True
+    return told
 
 
 def _hint(text: str, hints: dict[str, str], otherwise: str) -> str:

@@ -226,8 +226,15 @@ def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
     if moving or isinstance(error, _LATER) or any(word in text for word in _BUSY):
         if not opened:
             return BackendConnectionError(said, hint="Check the address, and that a server runs.")
-        return TransientStorageError(said, hint=_ON_ITS_WAY if moving else _advice(text))
+        passing = TransientStorageError(said, hint=_ON_ITS_WAY if moving else _advice(text))
+        passing.refused = isinstance(error, exceptions.ResponseError) or _is_before_the_door(text)
+        return passing
     return StorageError(said)
+
+
+def _is_before_the_door(text: str) -> bool:
+    """Whether the driver had no connection; it tells that in words only."""
+    return " connecting to " in text or text.startswith(("No connection", "Too many connections"))
 
 
 def _advice(text: str) -> str:

@@ -21,6 +21,7 @@ _CHANCE = random.SystemRandom()  # a program that seeds `random` has its numbers
 PATIENCE = 30.0
 """Seconds after which an operation that meets lost connections or faster writers gives up: at the
 end of the attempt that it is at."""
+_NOTHING = "Nothing was changed."
 _IN_DOUBT = (
     "Whether it was kept is unknown: going on with the run, or saving again under the same "
     "checkpoint_id, settles it."
@@ -67,6 +68,8 @@ class Attempt:
         if self.doubtful is not None:
             error.in_doubt = True
             error.hint = f"{error.hint} {_IN_DOUBT}".lstrip()
+        elif isinstance(error, TransientStorageError):
+            error.hint = f"{error.hint} {_NOTHING}".lstrip()
         return error
 
     def left(self, decision: Decision) -> Decision:

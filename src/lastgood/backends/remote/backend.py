@@ -311,7 +311,8 @@ class RemoteBackend(Backend, forking.Forkable):
             self.failpoint("before-write")
             outcome = await self.apply(company.change)
         except TransientStorageError as error:
-            company.doubted()
+            if not error.refused:
+                company.doubted()
             await leader.tries.again(error)
             return "unknown"
         except BaseException as stop:
