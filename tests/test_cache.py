@@ -144,6 +144,27 @@ def test_removed_and_deleted_in_the_same_call(play: Callable[[Body], None]) -> N
     play(body)
 
 
+@pytest.mark.parametrize("removal", ["delete", "expire"])
+def test_removed_by_who_was_cancelled(removal: str, play: Callable[[Body], None]) -> None:
+    """It is gone, and whoever removed it never learnt that."""
+
+    def cancelled(point: str) -> None:
+        if point == "after-commit":
+            raise asyncio.CancelledError
+
+    async def body(store: Store) -> None:
+        client = store.client()
+        ids = await grown(client)
+        await store.client().restore(ids[-1])
+        assert harness_of(store).cached()
+        core_of(client).backend.record.failpoint = cancelled  # type: ignore[attr-defined]
+        with pytest.raises(asyncio.CancelledError):
+            await (client.delete("s") if removal == "delete" else client.expire(ids[-1]))
+        assert harness_of(store).cached() == []
+
+    play(body)
+
+
 def test_a_late_reader_puts_nothing_back(play: Callable[[Body], None]) -> None:
     async def body(store: Store) -> None:
         client = store.client()

@@ -222,6 +222,12 @@ class Repeatable:
         return self
 
 
+class Removing(Repeatable):
+    """One that takes away what somebody may have a copy of."""
+
+    __slots__ = ()
+
+
 class Accompanied:
     """Mixed into an intent that mostly comes with another one, and that nobody waits for alone."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lastgood.commits import NOTHING, Brought, Found, Repeatable, Scope, Taken, Writes
+from lastgood.commits import NOTHING, Brought, Found, Removing, Repeatable, Scope, Taken, Writes
 from lastgood.errors import CheckpointConflictError
 from lastgood.rows import ARRIVING, DELETED, Row, ThreadRow
 
@@ -50,7 +50,7 @@ class Bring(Repeatable):
 
 
 @dataclass(frozen=True, slots=True)
-class Discard(Repeatable):
+class Discard(Removing):
     """Remove what has arrived of a thread: it is another one than the one that is copied now.
 
     What stays is the tombstone of an incarnation before: this one was never seen here.
@@ -71,7 +71,7 @@ class Discard(Repeatable):
 
 
 @dataclass(frozen=True, slots=True)
-class Entomb(Repeatable):
+class Entomb(Removing):
     """Take over that a thread was deleted: late writers learn it, and pieces of it go.
 
     A copy removes nothing that was ever seen. Where the thread is there still, the answer is False.

@@ -10,13 +10,13 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lastgood.commits import NOTHING, Found, Loose, Place, Repeatable, Scope, Taken, Writes
+from lastgood.commits import NOTHING, Found, Loose, Place, Removing, Scope, Taken, Writes
 from lastgood.item_rules import ItemDraft, changed
 from lastgood.rows import DELETED, BranchRow, CheckpointRow, ThreadRow
 
 
 @dataclass(frozen=True, slots=True)
-class Expire(Repeatable):
+class Expire(Removing):
     """Remove one checkpoint; branches that ended at it fall back to the nearest live ancestor."""
 
     tenant: str
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Remove(Repeatable):
+class Remove(Removing):
     """Remove checkpoints and change items, if the thread is as it was when this was thought out.
 
     Heads do not move without a save or a removal, so `branches` are right as they are given.
@@ -125,7 +125,7 @@ def fallen(
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep(Repeatable):
+class Sweep(Removing):
     """Drop parts that no checkpoint needs, if nothing was saved since that was found out.
 
     A save is the only way to need a part that is there already.
@@ -151,7 +151,7 @@ class Sweep(Repeatable):
 
 
 @dataclass(frozen=True, slots=True)
-class Delete(Repeatable):
+class Delete(Removing):
     """End a thread's incarnation: everything goes but a tombstone."""
 
     tenant: str

@@ -22,7 +22,7 @@ import ormsgpack
 
 from lastgood.backend import Backend, Extents
 from lastgood.backends.wrapping import Wrapper
-from lastgood.commits import Intent, Writes
+from lastgood.commits import Intent, Removing, Scope, Writes
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.manifest import Spot
 
@@ -101,12 +101,28 @@ class CachedBackend(Wrapper):
         self._store = ""
 
     async def commit(self, intent: Intent) -> Writes:
-        writes = await self.record.commit(intent)
+        place = await self._threatened(intent)
+        try:
+            writes = await self.record.commit(intent)
+        except BaseException:
+            if place is not None:
+                await self._cache.drop(place, for_good=False)
+            raise
         if writes.wiped is not None:
             await self._drop(writes.wiped.thread, for_good=True)
         if (writes.removed or writes.swept) and writes.thread is not None:
             await self._drop(writes.thread.thread)
         return writes
+
+    async def _threatened(self, intent: Intent) -> str | None:
+        """The thread of which something may be removed: who is interrupted does not learn it."""
+        if not isinstance(intent, Removing):
+            return None
+        try:
+            found = await self.record.look(Scope(intent.scope.tenant, intent.scope.thread))
+        except CheckpointIntegrityError:
+            return None
+        return None if found.thread is None else await self._place(found.thread.thread)
 
     async def forget(self, thread: int) -> bool:
         await self._drop(thread)
