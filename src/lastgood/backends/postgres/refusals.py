@@ -44,6 +44,7 @@ _REFUSALS: dict[type[psycopg.Error], str] = {
     errors.InvalidPassword: _WRONG,
     errors.InvalidAuthorizationSpecification: _WRONG,
     errors.InvalidCatalogName: _WRONG,
+    errors.ConfigurationLimitExceeded: "Give this role a larger temp_file_limit or work_mem.",
     errors.UntranslatableCharacter: UNSPELLABLE,
     errors.CharacterNotInRepertoire: UNSPELLABLE,
     **dict.fromkeys(
@@ -59,15 +60,15 @@ _POLICY = (
 _LATER: dict[str, str] = {
     "statement timeout": _CUT_OFF.format("statement_timeout"),
     "lock timeout": _CUT_OFF.format("lock_timeout"),
-    "transaction timeout": _CUT_OFF.format("transaction_timeout"),
     "idle-in-transaction timeout": _CUT_OFF.format("idle_in_transaction_session_timeout"),
+    "transaction timeout": _CUT_OFF.format("transaction_timeout"),
     "no answer from the server": "The server or the network is stuck, or somebody holds the "
     "thread's row in a transaction that is still open (see pg_locks); try again.",
     "due to user request": "An administrator ended it; try again.",
     "could not serialize": "Others write to the same rows; try again.",
     "deadlock detected": "Others write to the same rows; try again.",
 }
-"""What may be otherwise at the next attempt, by what the server says."""
+"""What may be otherwise at the next attempt, by the first of these words that the server says."""
 _PASSING = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
