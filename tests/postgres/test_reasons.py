@@ -124,6 +124,13 @@ def test_a_limit_of_idle_transactions_is_not_taken_for_one_of_all() -> None:
     assert "`idle_in_transaction_session_timeout`" in error.hint
 
 
+def test_a_pooler_that_has_no_transactions_is_no_server_that_starts() -> None:
+    said = "transaction blocks not allowed in statement pooling mode"
+    error = translation(errors.ProtocolViolation(said), "postgresql://")
+    assert isinstance(error, BackendConnectionError)
+    assert "`pool_mode = transaction`" in error.hint
+
+
 def test_a_limit_of_files_is_no_server_that_starts(app: str, sql: Sql) -> None:
     """Nor does it help to wait."""
     sql("ALTER ROLE app SET temp_file_limit = 0")

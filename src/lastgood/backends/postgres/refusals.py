@@ -53,10 +53,12 @@ _REFUSALS: dict[type[psycopg.Error], str] = {
     ),
 }
 """What does not get better by itself, and what to do about it."""
-_POLICY = (
-    "A policy of the table (row-level security) hides rows or refuses them. Give this role one "
-    "that lets it read and write all rows of the store, or BYPASSRLS."
-)
+_OF_THEIR_OWN: dict[str, str] = {
+    "row-level security": "A policy of the table (row-level security) hides rows or refuses them. "
+    "Give this role one that lets it read and write all rows of the store, or BYPASSRLS.",
+    "statement pooling mode": "Set the pooler to `pool_mode = transaction`.",
+}
+"""The same, where only the words tell it from something else."""
 _LATER: dict[str, str] = {
     "statement timeout": _CUT_OFF.format("statement_timeout"),
     "lock timeout": _CUT_OFF.format("lock_timeout"),
@@ -106,9 +108,9 @@ def translation(error: psycopg.Error, label: str) -> LastgoodError:
     state = error.sqlstate or ""
     text = first_line(error)
     said = f"{label}: {text}"
-    if type(error) in _REFUSALS:
-        hint = _POLICY if "row-level security" in text else _REFUSALS[type(error)]
-        return BackendConnectionError(said, hint=hint)
+    refusal = _hint(text, _OF_THEIR_OWN, _REFUSALS.get(type(error), ""))
+    if refusal:
+        return BackendConnectionError(said, hint=refusal)
     if not state and _hint(text, _AT_THE_DOOR, "") == _WRONG:
         return BackendConnectionError(said, hint=_WRONG)
     if state in ("53100", "53200"):
