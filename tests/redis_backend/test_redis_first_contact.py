@@ -175,6 +175,10 @@ def test_a_database_that_is_not_there(
 LEVELS = {
     "strict": ({"appendonly": "yes", "appendfsync": "always"}, "strict"),
     "every second": ({"appendonly": "yes", "appendfsync": "everysec"}, "window"),
+    "not always": (
+        {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "yes"},
+        "window",
+    ),
     "snapshots": ({"save": "900 1"}, "window"),
     "nothing": ({}, "cache"),
     "evicting": (

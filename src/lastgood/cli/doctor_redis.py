@@ -19,8 +19,9 @@ _KEPT: dict[str, tuple[Level, str]] = {
     "unknown": ("warning", "the server does not tell"),
 }
 _ADVICE = (
-    "For `strict`: appendonly yes, appendfsync always, maxmemory-policy noeviction. For records "
-    "that must not be lost in a failover either: PostgreSQL or SQLite."
+    "For `strict`: appendonly yes, appendfsync always, no-appendfsync-on-rewrite no, "
+    "maxmemory-policy noeviction. For records that must not be lost in a failover either: "
+    "PostgreSQL or SQLite."
 )
 
 

@@ -18,7 +18,9 @@ from lastgood.backends.redis.wire import Wire, is_refusal
 from lastgood.errors import BackendConnectionError, StorageError
 
 _ORDER: tuple[Durability, ...] = ("cache", "unknown", "window", "strict")
-_NAMES = ("appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy")
+_PAUSES = "no-appendfsync-on-rewrite"
+"""With this, `appendfsync always` too syncs nothing while a snapshot or a rewrite is made."""
+_NAMES = ("appendonly", "*appendfsync*", "save", "maxmemory", "maxmemory-policy")
 
 
 class Kept(NamedTuple):
@@ -48,6 +50,8 @@ def _rank(kept: Kept) -> int:
 def _in_words(settings: dict[str, str]) -> str:
     """Those settings that the level depends on."""
     names = ["appendonly", "appendfsync" if settings.get("appendonly") == "yes" else "save"]
+    if settings.get(_PAUSES) == "yes":
+        names.append(_PAUSES)
     if settings.get("maxmemory", "0") != "0":
         names += ["maxmemory", "maxmemory-policy"]
     return ", ".join(f"{name} {settings.get(name) or '(empty)'}" for name in names)
@@ -67,7 +71,8 @@ def judged(settings: dict[str, str]) -> Durability:
     if evicts and settings.get("maxmemory", "0") != "0":
         return "cache"
     if settings.get("appendonly") == "yes":
-        return "strict" if settings.get("appendfsync") == "always" else "window"
+        always = settings.get("appendfsync") == "always" and settings.get(_PAUSES) != "yes"
+        return "strict" if always else "window"
     return "window" if settings.get("save") else "cache"
 
 
@@ -82,6 +87,7 @@ def demand(found: Durability, label: str) -> None:
     if found != "strict":
         raise BackendConnectionError(
             f"{label} keeps at most {found!r}, not 'strict'.",
-            hint="Set `appendonly yes`, `appendfsync always` and `maxmemory-policy noeviction` on "
-            "the server, or leave out durability= if this will do.",
+            hint="Set `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no` and "
+            "`maxmemory-policy noeviction` on the server, or leave out durability= if this is "
+            "enough.",
         )
