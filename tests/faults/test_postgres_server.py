@@ -8,13 +8,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from network_bench import run_behind
+from network_bench import hurry, run_behind
 
 from lastgood import BlockingClient, Client
 from lastgood.testing.faults.proxy import Proxy
@@ -170,6 +171,45 @@ def test_connections_that_were_ended_while_they_lay_idle(
             assert len(await headers(client, "s")) == number + 1
             end_all(server.url)
             assert (await client.latest(agent_id="a", session_id="s")).state == {"n": number}
+
+    run_body(body, PostgresHarness(tmp_path, server.url), colour)
+
+
+@contextmanager
+def silenced(url: str) -> Iterator[int]:
+    """Let no connection of a client be answered any more, as if they led to a host that is gone;
+    gives how many there are. New ones lead to one that is there.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT pid FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        ).fetchall()
+    for (pid,) in rows:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield len(rows)
+    finally:
+        for (pid,) in rows:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("colour", COLOURS)
+def test_connections_that_all_lead_nowhere(
+    server: PostgresServer, colour: Colour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them is waited for, not one after the other."""
+    hurry(monkeypatch)
+
+    async def body(store: Store) -> None:
+        client = store.client()
+        await store.together([lambda n=n: client.log(f"{n}") for n in range(8)])
+        with silenced(server.url) as count:
+            assert count > 3
+            for number in range(3):
+                await client.save("a", session_id="s", execution_state={"n": number})
+        assert len(await headers(client, "s")) == 3
 
     run_body(body, PostgresHarness(tmp_path, server.url), colour)
 

@@ -2,7 +2,9 @@
 
 The driver waits for an answer as long as the network says that the peer is there, and a broken
 proxy or a stopped server says so without end. These connections give up when nothing was heard for
-`silence` seconds: whoever waits then gets an error, and the connection is closed.
+`silence` seconds: whoever waits then gets an error, and the connection is closed. So are those of
+its pool on which nothing was heard since then: of a host that is gone, all lead nowhere, and to
+find that out one by one would take a long time.
 """
 
 from __future__ import annotations
@@ -44,9 +46,11 @@ def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConn
                 heard = now
             elif now - heard > connection.silence:
                 connection.pgconn.finish()
+                connection.reach.lost_at = max(connection.reach.lost_at, heard)
                 kind = QueryCanceled if cancelled else OperationalError
                 raise kind(f"no answer from the server for {connection.silence:.0f} s")
     except StopIteration as stop:
+        connection.heard_at = heard
         return stop.value
 
 
@@ -56,6 +60,8 @@ class Reach:
     """
 
     refusal: Error | None = None
+    lost_at = 0.0
+    """What was asked for then was never answered."""
 
     @contextmanager
     def tried(self) -> Iterator[None]:
@@ -72,13 +78,17 @@ class BoundConnection(Connection[Any]):
     """A blocking connection."""
 
     silence = SILENCE_SECONDS
+    reach: Reach
+    heard_at: float
 
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:
         """With `reach=`, that is told how it went."""
         reach: Reach = options.pop("reach", None) or Reach()
         with reach.tried():
-            return super().connect(conninfo, **options)
+            made = super().connect(conninfo, **options)
+        made.reach, made.heard_at = reach, time.monotonic()
+        return made
 
     @cached_property
     def repertoire(self) -> Repertoire:
@@ -93,13 +103,17 @@ class BoundAsyncConnection(AsyncConnection[Any]):
     """An async connection."""
 
     silence = SILENCE_SECONDS
+    reach: Reach
+    heard_at: float
 
     @classmethod
     async def connect(cls, conninfo: str = "", **options: Any) -> Self:
         """With `reach=`, that is told how it went."""
         reach: Reach = options.pop("reach", None) or Reach()
         with reach.tried():
-            return await super().connect(conninfo, **options)
+            made = await super().connect(conninfo, **options)
+        made.reach, made.heard_at = reach, time.monotonic()
+        return made
 
     @cached_property
     def repertoire(self) -> Repertoire:
@@ -110,12 +124,12 @@ class BoundAsyncConnection(AsyncConnection[Any]):
         return found
 
 
-def is_dead(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Whether a connection was ended while it lay idle; costs no round trip.
+def is_dead(connection: BoundConnection | BoundAsyncConnection) -> bool:
+    """Whether a connection was ended while it lay idle, or may be; costs no round trip.
 
     A server that has nothing to answer says something only when it ends the connection.
     """
-    if connection.closed:
+    if connection.closed or connection.heard_at < connection.reach.lost_at:
         return True
     waiting = select.poll()
     waiting.register(connection.pgconn.socket, select.POLLIN)
