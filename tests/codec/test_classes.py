@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import types
+from collections import Counter, OrderedDict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -476,6 +477,37 @@ def test_what_typing_notes_on_an_object_is_not_stored():
     assert vars(found) == {"content": [1, Crate("x")]}
     assert codec.pack([made] * 40) == codec.pack([Crate([1, Crate("x")])] * 40)
     assert "__orig_class__" in vars(made)
+
+
+class Couple(NamedTuple, Generic[T]):
+    left: T
+
+
+class Wider(Couple[T], Generic[T]):
+    """It has a `__dict__`, as it names no slots."""
+
+    @cached_property
+    def right(self):
+        return self.left
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Counter[str]("abca"),
+        Counter[int]({1: 2}),
+        OrderedDict[str, int](a=1),
+        OrderedDict[int, int]({1: 1}),
+        Wider[int](1),
+    ],
+    ids=repr,
+)
+def test_what_typing_notes_on_a_container_hinders_no_save(value):
+    assert "__orig_class__" in vars(value)
+    assert getattr(value, "right", 1) == 1  # kept on the object from here on
+    found = codec.unpack(codec.pack([value]))[0]
+    assert (type(found), found) == (type(value), value)
+    assert not vars(found)
 
 
 def test_strict_types_accept_registered_classes_only():

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lastgood.codec.kinds import Family, Kind, Number, Refused
+from lastgood.codec.members import NOTE
 
 FACTORIES: dict[str, Callable[[], object] | None] = {
     "none": None,
@@ -77,8 +78,9 @@ def _take_default(value: Any) -> object:
 
 def _take_plain(value: Any) -> dict[object, object]:
     """The items; a class of the standard library whose objects may have attributes, too."""
-    if value.__dict__:
-        listed = ", ".join(sorted(map(str, value.__dict__)))
+    beside = value.__dict__.keys() - {NOTE}
+    if beside:
+        listed = ", ".join(sorted(map(str, beside)))
         name = type(value).__name__
         raise Refused(f"{name} with attributes beside its items ({listed}) cannot be stored")
     return dict(value)

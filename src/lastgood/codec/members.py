@@ -13,6 +13,8 @@ from types import FunctionType, MemberDescriptorType
 from lastgood.codec.labels import ancestry, attribute, namespace
 
 CACHED_HASH = "_attrs_cached_hash"
+NOTE = "__orig_class__"
+"""What `typing` notes on an object that is made through a class with parameters."""
 
 
 def slots_of(cls: type) -> Iterator[tuple[str, MemberDescriptorType]]:
@@ -48,9 +50,6 @@ def caches_hash(cls: type) -> bool:
 
 
 def left_out(cls: type) -> frozenset[str]:
-    """What is not stored of an object: cached values, and what `typing` notes on it.
-
-    That is on objects which are made through a class with parameters.
-    """
+    """What is not stored of an object: cached values, and what `typing` notes on it."""
     generic = attribute(cls, "__class_getitem__") is not None
-    return cached_names(cls) | frozenset({"__orig_class__"} if generic else ())
+    return cached_names(cls) | frozenset({NOTE} if generic else ())

@@ -276,9 +276,10 @@ class NamedTuplePlan:
         self._head = shared_head([label])
         self._names: tuple[str, ...] = attribute(cls, "_fields")
         self._defaults: Mapping[str, object] = attribute(cls, "_field_defaults") or {}
+        self._left_out = left_out(cls)
 
     def take(self, value: Any) -> Taken:
-        if getattr(value, "__dict__", None):
+        if getattr(value, "__dict__", {}).keys() - self._left_out:
             raise Refused("a NamedTuple with attributes beside its fields cannot be stored")
         return self._head, dict(zip(self._names, value, strict=True))
 
