@@ -27,6 +27,7 @@ from lastgood.cli.doctor_store import (
     format_finding,
     free_finding,
     journal_finding,
+    name_findings,
     time_finding,
 )
 from lastgood.cli.graph import Graph
@@ -226,6 +227,18 @@ class TestDoctor:
         shown = lastgood("doctor", "--store", place)
         assert (shown.code, told in shown.out) == (code, True)
         assert sorted(path.name for path in empty.iterdir()) == ["a.txt", "plain"]
+
+    def test_a_file_of_two_names_has_two_logs(self, here: Path, lastgood: Run) -> None:
+        names = [Path("lastgood.db"), Path("linked.db")]
+        assert "names" not in lastgood("doctor").out
+        names[1].hardlink_to(names[0])
+        for name in names:
+            shown = lastgood("doctor", "--store", str(name))
+            assert "warning  names        it has 2 of them, as hard links" in shown.out
+
+    def test_a_file_that_is_mounted_without_its_directory_has_its_log_elsewhere(self) -> None:
+        assert [each.what for each in name_findings(1, is_mounted=True)] == ["mount"]
+        assert list(name_findings(1, is_mounted=False)) == []
 
     def test_each_check_can_fail(self) -> None:
         future = stamp(int(datetime(2999, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000)

@@ -60,6 +60,17 @@ def _file_findings(file: Path) -> Iterator[Finding]:
         advice = "Copy the file away before anything else, then try `lastgood verify`."
         yield Finding("problem", "format", f"it cannot be read: {error}", advice)
     yield _wal(file)
+    yield from name_findings(file.stat().st_nlink, file.resolve() in _mounts())
+
+
+def name_findings(names: int, is_mounted: bool) -> Iterator[Finding]:
+    """Whether the log beside the file is found by all who open it, and stays as long as it."""
+    if names > 1:
+        advice = "Use one name only, and make copies of the others: two of them open destroy it."
+        yield Finding("warning", "names", f"it has {names} of them, as hard links", advice)
+    if is_mounted:
+        advice = "Mount its directory: the log beside it is lost with this container."
+        yield Finding("problem", "mount", "the file alone is mounted here", advice)
 
 
 def _read(file: Path) -> list[Finding]:
@@ -176,11 +187,15 @@ def file_system_finding(kind: str | None) -> Finding:
 
 def _file_system(directory: Path) -> str | None:
     """The kind of the mount that a directory is in, where the system tells."""
+    points, real = _mounts(), directory.resolve()
+    inside = [point for point in points if real.is_relative_to(point)]
+    return points[max(inside, key=lambda point: len(point.parts))] if inside else None
+
+
+def _mounts() -> dict[Path, str]:
+    """What is mounted where, and its kind; nothing where the system does not tell."""
     try:
         mounts = [line.split() for line in _MOUNTS.read_text().splitlines()]
     except OSError:
-        return None
-    real = directory.resolve()
-    points = {Path(point.replace("\\040", " ")): kind for _, point, kind, *_ in mounts}
-    inside = [point for point in points if real.is_relative_to(point)]
-    return points[max(inside, key=lambda point: len(point.parts))] if inside else None
+        return {}
+    return {Path(point.replace("\\040", " ")): kind for _, point, kind, *_ in mounts}
