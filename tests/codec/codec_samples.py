@@ -269,6 +269,7 @@ SAMPLES: dict[str, object] = {
     "attrs": Slotted(1, [2]),
     "frozen attrs": Fixed(1),
     "struct": Job("a", [1]),
+    "struct without a value": Job("a", msgspec.UNSET),
     "frozen struct with post_init": Loud(a=1),
     "named tuple": Pair(1, Pair(2)),
     "array": np.arange(6, dtype="<i4").reshape(2, 3),

@@ -81,6 +81,7 @@ def test_a_process_without_pydantic_keeps_a_url_as_it_is() -> None:
         (Number.URL, ["BaseModel", "http://a.example"]),
         (Number.URL, ["HttpUrl", b"http://a.example"]),
         (Number.URL, []),
+        (Number.UNSET, "UNSET"),
     ],
 )
 def test_what_is_no_address_is_damage(number: int, body: object) -> None:

@@ -23,6 +23,7 @@ from lastgood.codec.native import CHECKED_LEVEL
 from lastgood.codec.opaque import Opaque
 from lastgood.codec.records import Fields
 from lastgood.codec.registry import Registry
+from lastgood.codec.unset import UNSET
 from lastgood.errors import SerializationError
 
 # `unpackb` ignores trailing bytes. So the data is read as the first of two values, the second
@@ -45,6 +46,7 @@ KINDS: dict[int, Kind] = {
         SCALAR,
         IP,
         URL,
+        UNSET,
         SURROGATES,
         NESTED,
     )

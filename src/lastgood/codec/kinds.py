@@ -68,6 +68,7 @@ class Number:
     NUMPY_SCALAR = 55
     IP = 56
     URL = 57
+    UNSET = 58
     NESTED = 64
 
 

@@ -24,6 +24,7 @@ from lastgood.codec.containers import CONTAINERS
 from lastgood.codec.kinds import Family, Kind, Number, Refused, Unresolved
 from lastgood.codec.labels import find, imported, is_named, label_of
 from lastgood.codec.records import Fields, Plan, is_record, plan_for
+from lastgood.codec.unset import unset_kind
 
 C = TypeVar("C", bound=type)
 Encode = Callable[[Any], object]
@@ -115,7 +116,7 @@ class Registry:
         kind = _KNOWN.get(cls) or array_kind(cls)
         if kind is None:
             entry = self._entry(cls)
-            kind = None if entry else address_kind(cls)
+            kind = None if entry else address_kind(cls) or unset_kind(cls)
             if kind is None:
                 kind = self._class_kind(cls, entry)
                 if strict and kind is not None and entry is None:
