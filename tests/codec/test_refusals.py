@@ -1,13 +1,16 @@
 """What cannot be stored is refused with its path, or left out and reported."""
 
+import re
 import socket
 import threading
-from collections import Counter, OrderedDict, defaultdict
+import types
+from collections import Counter, OrderedDict, UserDict, defaultdict
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 import numpy as np
 import ormsgpack
+import pydantic
 import pytest
 from codec_samples import Celsius, Frozen, Order, Outer, Pair, Point
 
@@ -186,6 +189,13 @@ class Basket(dict):
         (Shout("a"), "Store str(value), which is plain, or register the class with lastgood"),
         (Basket(), "encode=dict, decode=...)"),
         (ValueError("no answer"), "its text: repr(error)"),
+        ({}.keys(), "Store list(value), which is plain."),
+        (zip("ab", "cd", strict=True), "Store list(value), which is plain."),
+        (types.MappingProxyType({}), "Store dict(value), which is plain"),
+        (UserDict(), "encode=dict, decode=...)"),
+        (re.compile("a"), "Store its text, value.pattern"),
+        (pydantic.SecretStr("a"), "stored in the clear"),
+        (pydantic.SecretBytes(b"a"), "encode=SecretBytes.get_secret_value, decode=SecretBytes)"),
         (object(), "Register the class with lastgood.register"),
     ],
 )

@@ -7,8 +7,9 @@ refusal begins with the path of the value and ends with a next step.
 from __future__ import annotations
 
 import inspect
+import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, MappingView
 
 from lastgood import paths
 from lastgood.errors import SerializationError
@@ -21,6 +22,12 @@ _TEXT = "Store what is needed of it, such as its text: repr(error)."
 _PLAIN = (
     "Store {0}(value), which is plain, or register the class with lastgood.register(cls, "
     "encode={0}, decode=...)."
+)
+_LISTED = "Store list(value), which is plain."
+_PATTERN = "Store its text, value.pattern, and compile it again where it is used."
+_SECRET = (
+    "It would be stored in the clear: keep it out of the state, or register the class with "
+    "lastgood.register({0}, encode={0}.get_secret_value, decode={0})."
 )
 _BASES = (str, bytes, int, float, dict, list, tuple, set, frozenset)
 _WHOLE = {
@@ -77,7 +84,19 @@ def _next_step(value: object, because: str) -> str:
         return _TEXT
     if _noun_of(value):
         return _DROP
+    return _for_class(value)
+
+
+def _for_class(value: object) -> str:
+    if isinstance(value, Iterator | MappingView):
+        return _LISTED
+    if isinstance(value, re.Pattern):
+        return _PATTERN
+    if hasattr(type(value), "get_secret_value"):
+        return _SECRET.format(type(value).__name__)
     base = next((each.__name__ for each in _BASES if isinstance(value, each)), "")
+    if not base and isinstance(value, Mapping):
+        base = "dict"
     return _PLAIN.format(base) if base else _REGISTER
 
 
