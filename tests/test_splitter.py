@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dict_store import CODEC, Shop, made, play
 from lastgood.building import build, grafted
-from lastgood.codec import Dropped
+from lastgood.codec import Dropped, Encoder
 from lastgood.errors import SerializationError
 from lastgood.pages import SLICE
 from lastgood.splitting import INLINE, addition, split
@@ -390,3 +390,20 @@ def test_what_is_said_to_be_the_same_is_that_of_the_base(
     assert not isinstance(found, Dropped)
     assert not isinstance(whole, Dropped)
     assert (type(found), found.hash, found.size) == (type(whole), whole.hash, whole.size)
+
+
+def test_a_part_that_is_known_to_be_large_is_not_packed_to_see_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With tuples in tuples, every level of them would be packed once more at each."""
+    asked: list[tuple[object, ...]] = []
+    pack = Encoder.pack
+
+    def noted(encoder: Encoder, value: object, path: Any = ()) -> bytes | Dropped:
+        asked.append(path)
+        return pack(encoder, value, path)
+
+    monkeypatch.setattr(Encoder, "pack", noted)
+    inner = ("y" * 2 * SLICE, ("z" * 2 * SLICE, 1))
+    split(CODEC.encoder(), ["x", inner])
+    assert {(1,), (1, 1)}.isdisjoint(asked)

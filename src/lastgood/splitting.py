@@ -62,6 +62,8 @@ def split(
     base: Node | None = None,
     path: Path = (),
     same: Collection[object] = (),
+    *,
+    is_large: bool = False,
 ) -> Node | Dropped:
     """Make the tree of a value; `Dropped` if policy says so and the value cannot be kept.
 
@@ -69,7 +71,7 @@ def split(
     """
     if same and isinstance(base, Leaf):
         base = _opened(base, same)
-    if type(value) is not list and not isinstance(base, _TAKEN_APART):
+    if not is_large and type(value) is not list and not isinstance(base, _TAKEN_APART):
         leaf = _leaf(encoder, value, path)
         if leaf is not None:
             return base if base == leaf else leaf  # the base's hash is computed already
@@ -235,7 +237,7 @@ def _take_apart(site: _Site, encoded: list[bytes]) -> tuple[Node, ...]:
 
 
 def _nested(encoder: Encoder, item: object, base: Node | None, path: Path) -> Node:
-    node = split(encoder, item, base, path)
+    node = split(encoder, item, base, path, is_large=True)
     assert not isinstance(node, Dropped), "it was packed a moment ago"
     return node
 

@@ -78,7 +78,7 @@ def _header(count: int, short: int, long: int) -> bytes:
 
 def array(parts: list[bytes]) -> bytes:
     """An array of elements that are packed already."""
-    return array_header(len(parts)) + b"".join(parts)
+    return b"".join((array_header(len(parts)), *parts))
 
 
 _FIXED_EXT = {1: 0xD4, 2: 0xD5, 4: 0xD6, 8: 0xD7, 16: 0xD8}
@@ -92,9 +92,9 @@ def ext_header(code: int, size: int) -> bytes:
     return bytes((0xC7 + width,)) + size.to_bytes(1 << width, "big") + bytes((code,))
 
 
-def ext(code: int, payload: bytes) -> bytes:
-    """An ext value, as `ormsgpack` writes `Ext(code, payload)`."""
-    return ext_header(code, len(payload)) + payload
+def ext(code: int, payload: bytes, head: bytes = b"") -> bytes:
+    """An ext value, as `ormsgpack` writes `Ext(code, head + payload)`."""
+    return b"".join((ext_header(code, len(head) + len(payload)), head, payload))
 
 
 def skip(data: bytes, offset: int) -> int:

@@ -107,7 +107,7 @@ class Walker:
         items = list(value.items())  # another thread may change it
         parts = yield from self.items(items, path, gaps=gaps)
         if plain_keys(items):
-            return number, map_header(len(parts)) + b"".join(parts)
+            return number, b"".join((map_header(len(parts)), *parts))
         return self.paired(number, path), array_header(2 * len(parts)) + b"".join(parts)
 
     def paired(self, number: int, path: Steps) -> int:
@@ -164,7 +164,7 @@ class Walker:
         else:
             parts = yield from self.each(body, path, whole=number in SETS)
             packed = array(sorted(parts) if number in SETS else parts)
-        return ext(number, head + packed)
+        return ext(number, packed, head)
 
     def _entire(self, body: Any, path: Steps) -> Walk:
         """A body of which nothing may be left out; only records name their parts in the path."""
