@@ -171,6 +171,24 @@ class TestAFile:
         assert named(report) == lost(path, ids) == {"s@4", "s@5", "s@8"}
         assert {problem.kind for problem in report.problems} == {"seal"}
 
+    @pytest.mark.parametrize(
+        ("statement", "told"),
+        [
+            ("DROP TABLE lastgood_part", "no such table: lastgood_part"),
+            ("ALTER TABLE lastgood_checkpoint RENAME COLUMN step_name TO name", "no such column: "),
+        ],
+    )
+    def test_tables_that_somebody_changed(self, path: Path, statement: str, told: str) -> None:
+        ids = saved(path, [LARGE])
+        changed(path, statement)
+        with (
+            BlockingClient.sqlite(path) as client,
+            pytest.raises(CheckpointIntegrityError, match=f"is damaged .{told}") as refused,
+        ):
+            client.restore(ids["s@1"])
+        assert "`lastgood copy` brings what is whole" in refused.value.hint
+        assert found(verified(path))
+
     def test_rows_left_of_a_deleted_thread(self, path: Path) -> None:
         saved(path, [{}], "gone")
         with closing(sqlite3.connect(path)) as connection:

@@ -94,6 +94,8 @@ _MEANINGS[sqlite3.SQLITE_IOERR_SHMSIZE] = _MEANINGS[sqlite3.SQLITE_FULL]
 _MEANINGS[sqlite3.SQLITE_LOCKED] = _MEANINGS[sqlite3.SQLITE_BUSY]
 _MEANINGS[sqlite3.SQLITE_PERM] = _MEANINGS[sqlite3.SQLITE_CANTOPEN]
 
+_GONE = ("no such table", "no such column")
+
 
 def is_no_text(error: Exception) -> bool:
     """Whether a statement met text that is no longer UTF-8, which makes it fail as a whole."""
@@ -133,8 +135,12 @@ def _escaped(text: bytes) -> str:
 
 
 def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> LastgoodError:
-    """What a SQLite error means to our callers; text that is no longer UTF-8 is damage."""
-    code = sqlite3.SQLITE_CORRUPT if is_no_text(error) else getattr(error, "sqlite_errorcode", None)
+    """What a SQLite error means to our callers.
+
+    Text that is no longer UTF-8 is damage, and so is a table that is gone since the file was made.
+    """
+    is_damage = is_no_text(error) or str(error).startswith(_GONE)
+    code = sqlite3.SQLITE_CORRUPT if is_damage else getattr(error, "sqlite_errorcode", None)
     unknown = (StorageError, "{label}: {error}. Nothing of this operation was kept.", "")
     general = _MEANINGS.get((code or 0) & 0xFF, unknown)
     kind, message, hint = _MEANINGS.get(code or 0, general)
