@@ -6,18 +6,21 @@ state that is read is a graph of plain values that belongs to nobody else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
-from typing import Any, Literal
+from functools import cached_property, lru_cache, partial
+from typing import Any, Literal, TypeVar
 
 from lastgood.checkpoints import Checkpoint, pack_mapping
 from lastgood.client import BlockingClient
+from lastgood.core import About
+from lastgood.driver import Direct, Driver, is_blocking, run_blocking
 from lastgood.errors import (
     CheckpointIntegrityError,
     CheckpointNotFoundError,
     IncompatibleCheckpointError,
     SerializationError,
+    TransientStorageError,
 )
 from lastgood.ids import check_name
 from lastgood.model import Header
@@ -29,13 +32,18 @@ from lastgood.objects.keys import Key, own_key
 from lastgood.objects.leaving import leaving, names_in
 from lastgood.objects.marking import marking, meaning, without_marks
 from lastgood.objects.models import count_as_set, names_set
+from lastgood.objects.overtaking import InOrder, Order, save_in_order
 from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
 from lastgood.objects.states import AGENTS, PICKLE, SHARED, State
 from lastgood.objects.unweaving import Graph, graph_of
 from lastgood.objects.weaving import woven, woven_together
 from lastgood.objects.whereabouts import in_the_objects
+from lastgood.pending import TRIES
 from lastgood.refs import Address
+from lastgood.rules import Save
+
+T = TypeVar("T")
 
 Format = Literal["json", "pickle"]
 LANE = "object"
@@ -53,37 +61,65 @@ class Keeper:
         self.client = client
         self.fmt = fmt
         self._given = key
+        self._direct = Direct()
+        self._order = Order()
         self._forms = lru_cache(maxsize=KEYS)(lambda _key: Forms())
 
     # writing, in both colours: the state is taken before anything suspends
 
     def save(self, key: str, agent: Stateful) -> str:
         """Keep the state of an object."""
-        with _explained() as trees:
-            trees.append(self._woven(key, agent))
-            return self.client.save(LANE, **self._saving(key, trees[0]))
+        return run_blocking(self.save_async(key, agent))
 
     async def save_async(self, key: str, agent: Stateful) -> str:
         """The same without blocking the event loop."""
         with _explained() as trees:
-            trees.append(self._woven(key, agent))
-            return await self.client.aio.save(LANE, **self._saving(key, trees[0]))
+
+            def taken() -> tuple[State, None]:
+                trees[:] = [self._woven(key, agent)]
+                return self._signed(trees[0]), None
+
+            return (await self._committed(key, taken))[0]
 
     def keep(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """Save some objects so that the very same ones can be brought back."""
-        with _explained() as trees:
-            saving, kept = self._keeping(key, agents, trees)
-            return kept._replace(checkpoint_id=self.client.save(LANE, **saving))
+        return run_blocking(self.keep_async(key, agents))
 
     async def keep_async(self, key: str, agents: Sequence[Stateful]) -> Kept:
         """The same without blocking the event loop."""
         with _explained() as trees:
-            saving, kept = self._keeping(key, agents, trees)
-            return kept._replace(checkpoint_id=await self.client.aio.save(LANE, **saving))
+            taken = partial(self._keeping, key, agents, trees)
+            label, kept = await self._committed(key, taken)
+            return kept._replace(checkpoint_id=label)
+
+    async def _committed(self, key: str, taken: Callable[[], tuple[State, T]]) -> tuple[str, T]:
+        """Commit a state, taken once more whenever a later one was faster; its checkpoint's id."""
+        for _ in range(TRIES):
+            number = self._order.next()
+            state, beside = taken()
+            intent = InOrder(self._intent(key, state), self._order, number)
+            self._order.note(intent.save.draft.id, number)
+            row = await self._driver.run(save_in_order(self.client._core, intent))
+            if row.id == intent.save.draft.id:
+                return row.label, beside
+        raise TransientStorageError(
+            f"{key}: other saves of this manager were faster every time.",
+            hint="Save in one place, or less often.",
+        )
+
+    def _intent(self, key: str, state: State) -> Save:
+        core = self.client._core
+        draft = core.draft(core.capture(state, key, LANE), About(LANE))
+        return Save(core.tenant, key, draft, owner=core.options.user)
+
+    @property
+    def _driver(self) -> Driver:
+        """That of the caller's colour."""
+        return self._direct if is_blocking() else self.client._core.driver
 
     def _keeping(
         self, key: str, agents: Sequence[Stateful], trees: list[State]
-    ) -> tuple[dict[str, Any], Kept]:
+    ) -> tuple[State, Kept]:
         """What is saved, and the same as bytes of its own.
 
         What went wrong in a block may be that the store is out of reach: rolling it back must not
@@ -91,10 +127,10 @@ class Keeper:
         """
         with marking() as objects:
             alone = len(agents) == 1
-            trees.append(self._woven(key, agents[0]) if alone else woven_together(agents))
-            saving = self._saving(key, trees[0])
-        data, losses = pack_mapping(self.client._core.codec, saving["execution_state"], "state")
-        return saving, Kept("", objects, data, names_in(losses), list(map(names_set, objects)))
+            trees[:] = [self._woven(key, agents[0]) if alone else woven_together(agents)]
+            state = self._signed(trees[0])
+        data, losses = pack_mapping(self.client._core.codec, state, "state")
+        return state, Kept("", objects, data, names_in(losses), list(map(names_set, objects)))
 
     def _woven(self, key: str, agent: Stateful) -> State:
         return woven(agent, self._forms(check_name(key, "key")))
@@ -135,10 +171,9 @@ class Keeper:
     def _key(self) -> Key:
         return self._given or own_key()
 
-    def _saving(self, key: str, state: State) -> dict[str, Any]:
-        check_name(key, "key")
-        stored = pickled(state, self._key) if self.fmt == "pickle" else state
-        return {"session_id": key, "execution_state": stored}
+    def _signed(self, state: State) -> State:
+        """What is stored of a state."""
+        return pickled(state, self._key) if self.fmt == "pickle" else state
 
     def found(self, key: str, checkpoint_id: str | None = None, nth: int | None = None) -> Graph:
         """A stored state as a graph of plain values; each call gives one of its own."""

@@ -141,3 +141,44 @@ async def coroutines_are_checkpointed(store: Store) -> None:
         await step(agent, "bad")
     assert len(manager.history("async")) == 2
     assert manager.load("async", Agent()).memory == ["a", "b", "bad"]
+
+
+@case()
+async def who_is_overtaken_does_not_store_what_was_before(store: Store) -> None:
+    """A blocking save beside an awaited one, which took the state earlier and is there later."""
+    manager, agent = manager_on(store.client()), Agent()
+
+    @checkpoint(manager, key="s")
+    async def search(agent: Agent) -> None:
+        agent.reply("search")
+
+    @checkpoint(manager, key="s")
+    def pay(agent: Agent) -> None:
+        agent.reply("pay")
+
+    async def block() -> None:
+        async with manager.rollback_context("s", agent):
+            pass
+
+    for begun in (lambda: search(agent), block):
+        task = asyncio.create_task(begun())  # type: ignore[no-untyped-call]
+        await asyncio.sleep(0)
+        pay(agent)
+        await task
+        assert manager.load("s", Agent()).memory == agent.memory
+    assert len(manager.history("s")) == 4
+
+
+@case()
+async def the_newest_of_saves_at_once_has_every_change(store: Store) -> None:
+    """However many tasks or threads change an object and save it."""
+    manager, agent = manager_on(store.client()), Agent()
+
+    async def work(number: int) -> None:
+        agent.memory.append(number)
+        await manager._keeper.save_async("s", agent)
+
+    for _ in range(5):
+        await store.together([lambda n=n: work(n) for n in range(8)])  # type: ignore[misc]
+        assert manager.load("s", Agent()).memory == agent.memory
+    assert len(manager.history("s")) == 40
