@@ -660,3 +660,20 @@ class TestCheckpnt:
             assert all(parents[each.checkpoint_id] in (None, each.parent_id) for each in found)
         assert main(["import", "checkpnt", str(theirs), "--store", target, "--json"]) == 0
         assert json.loads(capsys.readouterr().out.splitlines()[-1])["skipped"] == 5
+
+    def test_what_was_done_anew_from_an_older_step_is_the_latest(
+        self, theirs: Path, tmp_path: Path
+    ) -> None:
+        """There the newest is the latest, whichever step it follows."""
+        with closing(sqlite3.connect(theirs)) as file, file:
+            rows = file.execute("SELECT checkpoint_id FROM checkpoints ORDER BY step_index")
+            ids = [row[0] for row in rows]
+        self.change(theirs, parent_id=ids[0])
+        with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+            assert from_checkpnt(client, theirs).checkpoints == 5
+            latest = client.latest(agent_id="agent", session_id="run-1")
+            assert latest is not None
+            assert latest.checkpoint_id == ids[4]
+            line = [each.checkpoint_id for each in client.walk(ids[4])]
+            assert line == [ids[4], ids[3], ids[2], ids[0]]
+            assert len(client.branches("run-1", agent_id="agent")) == 2

@@ -2,6 +2,7 @@
 
 Needs nothing of that library. A checkpoint without a parent follows the one that came before it in
 its lane: there every save without a parent is a root, and only the time tells which is the newest.
+So one that follows an older step is the newest, too: the line that it begins is the current one.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _brought(client: BlockingClient, payload: bytes, expires_at: int | None) -> 
     made = _checkpoint(payload, left)
     if _is_there(client, made):
         return Count(skipped=1)
-    intent = client.aio._core.put_intent(made)
+    intent = client.aio._core.put_intent(made)._replace(switch=True)
     _save(client, intent._replace(parent=HEAD) if made.parent_id is None else intent)
     return Count(checkpoints=1)
 
