@@ -162,7 +162,9 @@ def as_text(value: object, what: str) -> str:
 
 def spoken(message: object) -> str:
     """The text that a search looks into: what is said, thought, called and answered."""
-    names = ("content",) if isinstance(message, Message) else _SPEAKING
+    names: tuple[str, ...] = ("content",) if isinstance(message, Message) else _SPEAKING
+    if all(_attribute(message, name) is None for name in names):
+        names = _SAID  # it is a part by itself, as the items of OpenAI's responses are
     return "\n".join(text for name in names for text in _texts(_attribute(message, name)))
 
 
@@ -181,16 +183,22 @@ def with_metadata(message: M, metadata: Mapping[str, Any] | None) -> M:
     raise TypeError(f"metadata cannot be added to a {type(message).__name__}: {message!r:.60}")
 
 
-_SPEAKING = ("content", "reasoning_content", "tool_calls", "function_call")
+_SPEAKING = ("content", "parts", "reasoning_content", "tool_calls", "function_call")
 """Where messages of frameworks have their words; those of ours have all of them in the content."""
 _SAID = (
     *("text", "thinking", "reasoning", "refusal", "summary"),
     *("name", "arguments", "args", "input", "function", "result", "output", "content"),
+    *("parts", "root", "function_call", "function_response", "response"),
+    *("code", "executable_code", "code_execution_result"),
 )
 """Where parts have their words, in our classes and in those of frameworks."""
 _PLAIN = (str, int, float, bytes, bytearray, NoneType)
 _SILENT = frozenset({"type", "data", "source", "url", "image_url", "file_data"})
 """What nobody says in a part of somebody's answer: its kind, and what is no text."""
+_KINDS = frozenset({"type", "kind"})
+"""Who has one of these keys is a part; all that is in any other dict is said."""
+_BYTES = frozenset({"inlineData", "inline_data", "thoughtSignature", "thought_signature"})
+"""Where the parts of Gemini, which have no kind, have what is no text."""
 
 
 def _texts(content: object) -> Iterator[str]:
@@ -198,7 +206,9 @@ def _texts(content: object) -> Iterator[str]:
     if isinstance(content, Sequence) and not isinstance(content, str | bytes | bytearray):
         for part in content:
             yield from _texts(part)
-    elif isinstance(content, _PLAIN) or (isinstance(content, Mapping) and "type" not in content):
+    elif isinstance(content, _PLAIN) or (
+        isinstance(content, Mapping) and not _KINDS & content.keys()
+    ):
         yield from _inside(content)
     else:
         for name in _SAID:
@@ -210,7 +220,7 @@ def _inside(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        silent = _SILENT if "type" in value else frozenset()
+        silent = _SILENT if "type" in value else _BYTES
         for key, item in value.items():
             if key not in silent:
                 yield from _inside(item)

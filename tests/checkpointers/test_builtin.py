@@ -215,6 +215,31 @@ def test_a_search_finds_what_is_called_and_answered_whatever_its_keys_are() -> N
     assert found == {"Rome": 1, "Plaza": 1, "4711": 1, "book": 1, "b64": 0, "offer": 0}
 
 
+class Call(pydantic.BaseModel):
+    name: str
+    args: dict[str, Any]
+
+
+class Part(pydantic.BaseModel):
+    text: str | None = None
+    function_call: Call | None = None
+
+
+class Root(pydantic.RootModel[Part]):
+    """As A2A has its parts."""
+
+
+class Content(pydantic.BaseModel):
+    role: str = "model"
+    parts: list[Part | Root]
+
+
+class Event(pydantic.BaseModel):
+    """As the messages of ADK are, with the contents of google-genai."""
+
+    content: Content
+
+
 @pytest.mark.parametrize(
     "message",
     [
@@ -232,8 +257,20 @@ def test_a_search_finds_what_is_called_and_answered_whatever_its_keys_are() -> N
         {"content": [{"type": "tool_use", "id": "call", "name": "book", "input": {"to": "Rome"}}]},
         {"content": [{"type": "thinking", "thinking": "To book a room in Rome", "signature": "s"}]},
         {"content": "Done.", "reasoning_content": "To book a room in Rome"},
+        {"type": "function_call", "call_id": "call", "name": "book", "arguments": '{"to": "Rome"}'},
+        {"type": "function_call_output", "call_id": "call", "output": "a book on Rome"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "book in Rome"}]},
+        {"role": "user", "parts": [{"type": "text", "text": "To book a room in Rome"}]},
+        {"role": "user", "parts": [{"kind": "text", "text": "To book a room in Rome"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "book", "args": {"to": "Rome"}}}]},
+        {"parts": [{"text": "a book on Rome"}, {"inlineData": {"data": "call"}}]},
+        Event(content=Content(parts=[Part(function_call=Call(name="book", args={"to": "Rome"}))])),
+        Content(parts=[Root(Part(text="To book a room in Rome"))]),
     ],
-    ids=["langchain", "openai", "anthropic", "thought", "deepseek"],
+    ids=[
+        *("langchain", "openai", "anthropic", "thought", "deepseek"),
+        *("item", "answer", "reasoning", "vercel", "a2a", "gemini", "picture", "adk", "root"),
+    ],
 )
 def test_a_search_finds_what_messages_of_frameworks_call_and_think(message: Any) -> None:
     words = spoken(message)
