@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
@@ -390,3 +391,82 @@ def test_a_state_that_is_a_mapping_but_no_dict() -> None:
     assert found.row == [1]
     assert found.row is found.again
     assert found.child["__class__"] == "Child"
+
+
+class Boss(Checkpointable):
+    def __init__(self, workers: int = 0) -> None:
+        self.notes: list[Any] = []
+        self.workers = [Reopening(self) for _ in range(workers)]
+
+
+class Reopening(Checkpointable):
+    """Leaves its state to us, and makes what is no state anew behind a load."""
+
+    def __init__(self, boss: Boss) -> None:
+        self.boss, self.notes = boss, boss.notes
+        self._client = threading.Lock()  # which nobody can copy
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        super().load_state_dict(state, strict=strict)
+        self._client = threading.Lock()
+
+
+def through_a_rollback_that_lost_all(boss: Boss) -> Boss:
+    manager = CheckpointManager()
+    with pytest.raises(RuntimeError), manager.rollback_context("k", boss):  # noqa: PT012
+        boss.workers, boss.notes = [], []
+        raise RuntimeError
+    return boss
+
+
+def through_its_own_state(boss: Boss) -> Boss:
+    boss.load_state_dict(boss.state_dict())
+    return boss
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda boss: through_a_store(boss, Boss()),
+        lambda boss: through_a_store(boss, boss),
+        through_its_own_state,
+        through_a_rollback_that_lost_all,
+    ],
+    ids=["new", "in place", "state", "rollback"],
+)
+def test_what_it_shares_with_those_around_it_is_not_made_once_more(
+    way: Callable[[Boss], Boss],
+) -> None:
+    boss = Boss(workers=3)
+    boss.notes.append({"__class__": "data", "__version__": "of a user"})
+    found = way(boss)
+    assert found.notes == [{"__class__": "data", "__version__": "of a user"}]
+    assert len(found.workers) == 3
+    for worker in found.workers:
+        assert worker.boss is found
+        assert worker.notes is found.notes
+
+
+class Keeping(Checkpointable):
+    """Keeps what its boss was at the last load."""
+
+    def __init__(self, boss: Any) -> None:
+        self.boss = boss
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        super().load_state_dict(state, strict=strict)
+        self._before = Boss()
+        self._before.load_state_dict(state["boss"])
+
+
+def test_the_state_of_another_object_is_copied_as_ever() -> None:
+    boss: Any = Boss()
+    boss.memory, boss.keeping = Memory("a"), Keeping(boss)
+    boss.notes.append("b")
+    found: Any = through_a_store(boss, Boss())
+    before: Any = found.keeping._before
+    assert found.keeping.boss is found
+    assert before.notes == ["b"]
+    assert before.notes is not found.notes
+    assert before.memory.facts == ["a"]
+    assert before.memory is not found.memory

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lastgood.errors import SchemaMigrationError
@@ -27,6 +27,7 @@ from lastgood.objects.fields import (
     skipped_by,
     write,
 )
+from lastgood.objects.going import going, is_made
 from lastgood.objects.leaving import left
 from lastgood.objects.marking import meant
 from lastgood.objects.migrating import migrated
@@ -48,7 +49,9 @@ from lastgood.objects.walking import (
     MAPPINGS,
     Level,
     Sort,
+    inside,
     inside_states,
+    levels,
     objects_below,
     reaches,
     reserved_in,
@@ -135,6 +138,9 @@ class _Binder:
             return self.objects[id(value)]
         if id(value) in self.seen:  # a tuple whose list was filled shows no more what it was
             return self.seen[id(value)][1]
+        return value if is_made(value) else self._made(value, current)
+
+    def _made(self, value: Any, current: Any) -> Any:
         if is_state(value):
             return self._object(value, current)
         if is_escaped(value):
@@ -151,6 +157,8 @@ class _Binder:
         )
 
     def _parts(self, value: Any, current: Any) -> Any:
+        if is_made(value):
+            return value
         # Both are kept: an id means a value only as long as that is there.
         if id(value) not in self.seen:
             if isinstance(value, tuple):  # before its parts: they may hold it, and must change then
@@ -176,7 +184,7 @@ class _Binder:
         return meant()[mark] if isinstance(mark, int) and meant() else None
 
     def _in_place(self, state: State, current: object) -> Stateful | None:
-        if not isinstance(current, Stateful) or id(current) in self.taken:
+        if not isinstance(current, Stateful) or id(current) in self.taken or is_made(current):
             return None
         return current if self._fits(state, current) else None
 
@@ -216,8 +224,9 @@ class _Binder:
         loading = [*objects_below(value for _, value in own), *meant()] if own else []
         backups = [Backup.of(value) for value in [*(value for _, value in plain), *loading]]
         try:
-            for state, value in own:
-                self._load_one(state, value)
+            with going([*self.pairs, *_parts_of(plain)] if own else ()):
+                for state, value in own:
+                    self._load_one(state, value)
             for state, value in plain:
                 self._write_one(state, value)
         except BaseException:
@@ -253,6 +262,13 @@ class _Binder:
         held = attributes(value)
         names = [name for name in scope(value) if self.strict is False or name in left()]
         return {name: held[name] for name in names if name in held}
+
+
+def _parts_of(pairs: list[tuple[State, Stateful]]) -> Iterator[tuple[object, object]]:
+    """What the fields of states hold, each part for itself."""
+    fields = [part for state, _ in pairs for part in fields_in(state).values()]
+    for level in levels(fields, inside):
+        yield from zip(level.fresh, level.fresh, strict=True)
 
 
 def _unlike(name: str, missing: set[str], unknown: set[str]) -> SchemaMigrationError:

@@ -13,10 +13,11 @@ from typing import Any, Self
 from lastgood.errors import SerializationError
 from lastgood.objects.binding import load
 from lastgood.objects.cloning import clone
-from lastgood.objects.copying import FLATTEN
+from lastgood.objects.copying import FLATTEN, Memo
 from lastgood.objects.culprits import culprit
 from lastgood.objects.differences import Differences, differences
 from lastgood.objects.fields import Stateful, ours
+from lastgood.objects.going import Making
 from lastgood.objects.states import State
 from lastgood.objects.weaving import snapshot
 from lastgood.paths import shortened
@@ -54,7 +55,7 @@ class Checkpointable(Stateful):
         """
         _check_state(state)
         # Not `dict(state)` first: a state may lead back to itself.
-        copied = _copied(state)
+        copied = _copied(state, Making(state, self))
         own = copied if type(copied) is dict else dict(copied)
         load([own], [self], strict=strict, own=self)
 
@@ -82,10 +83,10 @@ def _check_state(state: object) -> None:
         raise TypeError(f"a state is a dict, as state_dict() gives it, not {type(state).__name__}")
 
 
-def _copied(state: Mapping[str, Any]) -> Mapping[str, Any]:
+def _copied(state: Mapping[str, Any], memo: Memo) -> Mapping[str, Any]:
     held = dict(state) if type(state) is MappingProxyType else state  # which nobody can copy
     try:
-        return copy.deepcopy(held)
+        return copy.deepcopy(held, memo)
     except RecursionError:
         raise SerializationError(
             "the state nests too deeply to be copied.", path="state", hint=FLATTEN
