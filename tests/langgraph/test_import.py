@@ -677,3 +677,18 @@ class TestCheckpnt:
             line = [each.checkpoint_id for each in client.walk(ids[4])]
             assert line == [ids[4], ids[3], ids[2], ids[0]]
             assert len(client.branches("run-1", agent_id="agent")) == 2
+
+    def test_a_session_that_was_begun_from_another_one_comes_over(
+        self, theirs: Path, tmp_path: Path
+    ) -> None:
+        with closing(sqlite3.connect(theirs)) as file, file:
+            id = self.change(theirs, session_id="run-2")
+            file.execute("UPDATE checkpoints SET session_id = 'run-2' WHERE step_index = 2")
+        with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+            count = from_checkpnt(client, theirs)
+            assert (count.checkpoints, count.refused) == (5, ())
+            latest = client.latest(agent_id="agent", session_id="run-2")
+            assert latest is not None
+            assert (latest.checkpoint_id, latest.parent_id) == (id, None)
+            states = [each.state["n"][0] for each in client.timeline("agent", "run-1")]
+            assert states == [4, 3, 1, 0]

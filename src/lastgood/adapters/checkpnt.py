@@ -2,7 +2,8 @@
 
 Needs nothing of that library. A checkpoint without a parent follows the one that came before it in
 its lane: there every save without a parent is a root, and only the time tells which is the newest.
-So one that follows an older step is the newest, too: the line that it begins is the current one.
+So does one whose parent is in another session, which is another thread here. And one that follows
+an older step is the newest, too: the line that it begins is the current one.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _REQUIRED = (
     *("checkpoint_id", "agent_id", "session_id", "framework", "step_index", "created_at"),
     "execution_state",
 )
+_SESSION = "SELECT session_id FROM checkpoints WHERE checkpoint_id = ?"
 _COUNT = "SELECT count(*), count(DISTINCT session_id) FROM checkpoints"
 
 
@@ -51,7 +53,7 @@ def bring_over(client: BlockingClient, path: Path, progress: Progress = quietly)
             if thread in refused:
                 continue
             try:
-                count = count.plus(_brought(client, payload, expires_at))
+                count = count.plus(_brought(client, source, payload, expires_at))
             except (LastgoodError, ValueError) as error:
                 refused.add(thread)
                 count = count.without(thread, error)
@@ -59,7 +61,9 @@ def bring_over(client: BlockingClient, path: Path, progress: Progress = quietly)
     return count._replace(threads=threads - len(refused))
 
 
-def _brought(client: BlockingClient, payload: bytes, expires_at: int | None) -> Count:
+def _brought(
+    client: BlockingClient, source: sqlite3.Connection, payload: bytes, expires_at: int | None
+) -> Count:
     """Copy one checkpoint, unless it is there or over its time."""
     left = None if expires_at is None else expires_at / 1000 - datetime.now(UTC).timestamp()
     if left is not None and left <= 0:
@@ -68,8 +72,14 @@ def _brought(client: BlockingClient, payload: bytes, expires_at: int | None) -> 
     if _is_there(client, made):
         return Count(skipped=1)
     intent = client.aio._core.put_intent(made)._replace(switch=True)
-    _save(client, intent._replace(parent=HEAD) if made.parent_id is None else intent)
+    _save(client, intent if _follows(source, made) else intent._replace(parent=HEAD))
     return Count(checkpoints=1)
+
+
+def _follows(source: sqlite3.Connection, made: Checkpoint) -> bool:
+    """Whether it has a parent that can be one here; one that was removed may have come before."""
+    found = source.execute(_SESSION, [made.parent_id]).fetchone()
+    return made.parent_id is not None and found in (None, (made.session_id,))
 
 
 def _opened(path: Path) -> sqlite3.Connection:
