@@ -289,3 +289,14 @@ def test_annotations_that_name_nothing_are_left_alone() -> None:
         items: list[Nowhere]  # type: ignore[name-defined]  # noqa: F821
 
     assert bound({"items": [ITEM]}, Local).items == [ITEM]
+
+
+def test_one_that_names_nothing_does_not_keep_the_others_from_being_made() -> None:
+    """As where a class is imported for type checkers alone."""
+
+    @dataclass
+    class Local(Order):
+        clock: Nowhere | None = None  # type: ignore[name-defined]  # noqa: F821
+
+    found = bound({"items": [ITEM], "first": ITEM, "clock": ITEM}, Local)
+    assert found == Local(first=Item("a"), items=[Item("a")], clock=ITEM)

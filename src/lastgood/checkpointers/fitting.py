@@ -9,8 +9,10 @@ class, in dataclasses as in models: a model validates all that is below it.
 from __future__ import annotations
 
 import inspect
+import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
@@ -119,11 +121,21 @@ class _Fitting:
 
 
 def _annotations(cls: type) -> dict[str, Any]:
-    """By field; none if they name something that cannot be found, or do not say what is made."""
+    """By field; those that name something which cannot be found do not say what is made."""
     try:
         return get_type_hints(cls) if is_record(cls) else {}
-    except Exception:
-        return {}
+    except Exception:  # one that is imported for type checkers alone, often
+        return {name: hint for base in reversed(cls.__mro__) for name, hint in _found_in(base)}
+
+
+def _found_in(cls: type) -> Iterator[tuple[str, Any]]:
+    """The annotations of one class, without those that cannot be told."""
+    around = getattr(sys.modules.get(cls.__module__), "__dict__", {})
+    with suppress(Exception):  # Python 3.14 may tell none where it cannot tell one
+        for name, hint in inspect.get_annotations(cls).items():
+            alone = types.SimpleNamespace(__annotations__={name: hint})
+            with suppress(Exception):
+                yield from get_type_hints(alone, around, dict(vars(cls))).items()
 
 
 def _has_fields(value: object) -> bool:
