@@ -166,12 +166,12 @@ class TestGoingBack:
         assert app.invoke(Command(resume="yes"), config())["log"] == ["q", "yes"]
 
 
-def asking(saver: LastgoodSaver) -> Any:
+def asking(saver: LastgoodSaver, *questions: str) -> Any:
     class Asking(TypedDict):
         log: Annotated[list[str], operator.add]
 
     made = StateGraph(Asking)
-    made.add_node("ask", lambda _: {"log": [interrupt("Pay?")]})
+    made.add_node("ask", lambda _: {"log": [interrupt(each) for each in questions or ("Pay?",)]})
     made.add_edge(START, "ask")
     return made.compile(checkpointer=saver)
 
@@ -339,6 +339,23 @@ class TestDeletedRuns:
         app.invoke(Command(resume="no"), for_run("three"))
         assert "no" in app.get_state(config()).values["log"]
         assert "yes" not in app.get_state(config()).values["log"]
+
+    @pytest.mark.parametrize("gone", [["two"], ["three"], ["two", "three"]])
+    def test_no_answer_goes_to_another_question(
+        self, saver: LastgoodSaver, gone: list[str]
+    ) -> None:
+        """A node that has asked several begins with the first, once the answers to it are gone."""
+        questions = ["Pay?", "Delete?", "Sure?"]
+        app = asking(saver, *questions)
+        app.invoke({"log": []}, for_run("one"))
+        for run in ("two", "three"):
+            asked = app.get_state(config()).interrupts[0].value
+            app.invoke(Command(resume=asked), for_run(run))
+        saver.delete_for_runs(gone)
+        while app.get_state(config()).next:
+            waiting = app.get_state(config()).interrupts
+            app.invoke(Command(resume=waiting[0].value) if waiting else None, for_run("four"))
+        assert app.get_state(config()).values["log"] == questions
 
     def test_an_update_of_a_run_that_failed(self, saver: LastgoodSaver) -> None:
         """It put writes, and no checkpoint."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
 from lastgood.adapters.graph_names import RUNS, WRITES, revised_place, run_place
 from lastgood.adapters.langgraph.memory import Memory
@@ -24,13 +24,16 @@ from lastgood.commits import Place
 from lastgood.core import Core
 from lastgood.item_rules import ItemDraft
 from lastgood.removal_rules import Delete, Link, Remove, Seen, fallen
-from lastgood.rows import BranchRow
+from lastgood.rows import BranchRow, ItemRow
 from lastgood.shelving import every_item, list_items
 from lastgood.thread_sweep import Rules, ThreadSweep
 
 THREADS = 200
 ASKED = (INTERRUPT, ERROR)
-"""What a task asks, or why it failed: a later run writes it once more, in the same place."""
+"""What a task asks, or why it failed: a later run writes it once more, in the same place.
+
+Not if it had an answer before: the next answer would be taken for one to an earlier question.
+"""
 
 
 class Plan(NamedTuple):
@@ -157,22 +160,31 @@ class Removal:
         )
 
     async def _written(self, thread: str, plan: Plan, runs: Sequence[str]) -> AsyncIterator[Place]:
-        """The writes of runs, but for what delta channels of later checkpoints are made of."""
+        """The writes of runs, but for what others need: delta channels, and what waits."""
         left = [row for row in plan.rows if row.located.row.id not in plan.doomed]
         newest = {row.spot: _place(row)[1] for row in reversed(left)}
         names = chain.from_iterable(self._stubs.channels(left, set(newest)).values())
         of_deltas = [may_be_of(self._core.codec, name) for name in set(names)]
-        stays = [may_be_of(self._core.codec, name) for name in ASKED]
+        asks = [may_be_of(self._core.codec, name) for name in ASKED]
+        answers = may_be_of(self._core.codec, RESUME)
         for text in map(text_of, runs):
-            async for row in every_item(self._core, ItemListing(thread, WRITES, contains=text)):
+            listing = ItemListing(thread, WRITES, contains=text)
+            rows = [row async for row in every_item(self._core, listing) if row.text == text]
+            answered = {_task(row) for row in rows if answers(row)}
+            for row in rows:
                 last = row.key.startswith(tuple(newest.values()))
-                kept = stays if last else (*stays, *of_deltas)
-                if row.text == text and not any(test(row) for test in kept):
+                stays = asks if _task(row) not in answered else ()
+                if not any(test(row) for test in (*stays, *(() if last else of_deltas))):
                     yield row.place
 
 
 def _place(row: Row) -> Place:
     return row.spot.alias(row.context.id)
+
+
+def _task(row: ItemRow) -> bytes:
+    """What the writes of one task at one checkpoint have in common: all but their number."""
+    return row.key[:-4]
 
 
 def _renamed(plan: Plan, names: Mapping[Place, Row]) -> Iterator[ItemDraft]:
