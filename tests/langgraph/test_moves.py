@@ -387,6 +387,40 @@ class TestDeletedRuns:
             saver.delete_for_runs([run])
             assert log_of(app) == before
 
+    @pytest.mark.parametrize("later", ["a fork", "a turn"])
+    def test_what_a_node_wrote_goes_or_stays_as_a_whole(
+        self, saver: LastgoodSaver, later: str
+    ) -> None:
+        """Half of it, what delta channels are made of, would be taken for all that it did."""
+
+        def ask(_: State) -> State:
+            entries = [interrupt("Pay?")]
+            return {"log": entries, "same": entries}
+
+        made = StateGraph(State)
+        made.add_node("ask", ask)
+        made.add_node("end", lambda _: {"log": ["end"], "same": ["end"]})
+        made.add_edge(START, "ask")
+        made.add_edge("ask", "end")
+        app = made.compile(checkpointer=saver)
+        app.invoke({"log": ["q"], "same": ["q"]}, for_run("one"))
+        waits = app.get_state(config()).config
+        app.invoke(Command(resume="yes"), for_run("two"))
+        if later == "a fork":
+            app.update_state(waits, {"log": ["f"], "same": ["f"]}, as_node="ask")
+            client_of(saver).switch("t", "main")
+        else:
+            app.invoke({"log": ["more"], "same": ["more"]}, for_run("three"))
+        saver.delete_for_runs(["two"])
+        assert log_of(app)
+        found = saver.get_tuple(waits)
+        assert found is not None
+        channels = {channel for _, channel, _ in found.pending_writes or ()}
+        assert ("same" in channels) == ("log" in channels) == (later == "a turn")
+        again = app.invoke(Command(resume="no"), config())
+        assert again["log"] == again["same"]
+        assert again["log"][-1] == "end"
+
     def test_so_it_is_in_a_copy(self, saver: LastgoodSaver) -> None:
         app = asking(saver)
         app.invoke({"log": ["q"]}, for_run("one"))

@@ -144,11 +144,15 @@ class Removal:
         names = plan.names()
         gone = {_place(row) for row in plan.rows} - names.keys()
         writes = {*await self._reading.write_places(thread, list(gone))}
-        writes.update([place async for place in self._written(thread, plan, runs)])
+        left = list(names.values())
+        if runs:
+            away = gone | {place for place, alias in plan.aliases.items() if alias.stub}
+            grounds = await self._stubs.grounds(left, away)
+            writes |= {place async for place in self._written(thread, left, grounds, runs)}
         notes = [run_place(run) for run in runs]
         revised = await self._reading.revised(thread)
         noted = [revised_place(place) for place in gone if place[1] in revised]
-        stubs = await self._stubs.change(thread, list(names.values()), gone, plan.aliases)
+        stubs = await self._stubs.change(thread, left, gone, plan.aliases)
         return Remove(
             self._core.tenant,
             thread,
@@ -159,27 +163,38 @@ class Removal:
             drops=(*gone, *writes, *noted, *stubs.drops, *notes),
         )
 
-    async def _written(self, thread: str, plan: Plan, runs: Sequence[str]) -> AsyncIterator[Place]:
-        """The writes of runs, but for what others need: delta channels, and what waits."""
-        left = [row for row in plan.rows if row.located.row.id not in plan.doomed]
-        newest = {row.spot: _place(row)[1] for row in reversed(left)}
-        names = chain.from_iterable(self._stubs.channels(left, set(newest)).values())
-        of_deltas = [may_be_of(self._core.codec, name) for name in set(names)]
+    async def _written(
+        self, thread: str, left: Sequence[Row], grounds: set[Place], runs: Sequence[str]
+    ) -> AsyncIterator[Place]:
+        """The writes of runs, but for what waits, and tasks that delta channels are made of.
+
+        Such a task keeps all of its writes: with a part of them it would be taken for one that has
+        ended, and the rest would never come.
+        """
+        names = chain.from_iterable(self._stubs.channels(left, {r.spot for r in left}).values())
+        deltas = [may_be_of(self._core.codec, name) for name in set(names)]
         asks = [may_be_of(self._core.codec, name) for name in ASKED]
         answers = may_be_of(self._core.codec, RESUME)
         for text in map(text_of, runs):
             listing = ItemListing(thread, WRITES, contains=text)
             rows = [row async for row in every_item(self._core, listing) if row.text == text]
             answered = {_task(row) for row in rows if answers(row)}
+            stay = {_task(row) for row in _at(rows, grounds) if any(test(row) for test in deltas)}
             for row in rows:
-                last = row.key.startswith(tuple(newest.values()))
-                stays = asks if _task(row) not in answered else ()
-                if not any(test(row) for test in (*stays, *(() if last else of_deltas))):
+                waits = _task(row) not in answered and any(test(row) for test in asks)
+                if _task(row) not in stay and not waits:
                     yield row.place
 
 
 def _place(row: Row) -> Place:
     return row.spot.alias(row.context.id)
+
+
+def _at(rows: Sequence[ItemRow], places: set[Place]) -> Iterator[ItemRow]:
+    """Those of some writes that are at one of the checkpoints."""
+    prefixes = {key for _, key in places}
+    lengths = {len(key) for key in prefixes}
+    return (row for row in rows if any(row.key[:length] in prefixes for length in lengths))
 
 
 def _task(row: ItemRow) -> bytes:

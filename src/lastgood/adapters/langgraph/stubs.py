@@ -78,10 +78,26 @@ class Stubs:
         found: dict[Spot, dict[str, None]] = {spot: {} for spot in spots}
         for row in left:
             if row.spot in spots:
-                metadata = read_mapping(self._core.codec, row.located.row.metadata)
-                counters = metadata.get(deltas.DELTAS)
-                found[row.spot].update(dict.fromkeys(counters or ()))
+                found[row.spot].update(dict.fromkeys(self._counters(row)))
         return {spot: tuple(names) for spot, names in found.items()}
+
+    def _counters(self, row: Row) -> Mapping[str, object]:
+        """The delta channels that a checkpoint leaves to its ancestors."""
+        metadata = read_mapping(self._core.codec, row.located.row.metadata)
+        return metadata.get(deltas.DELTAS) or {}
+
+    async def grounds(self, left: Sequence[Row], away: set[Place]) -> set[Place]:
+        """The checkpoints that are left whose writes delta channels of others are made of."""
+        there = {_place(row) for row in left}
+        found: set[Place] = set()
+        for row in left:
+            parent = row.context.parent
+            if parent is None or not self._counters(row):
+                continue
+            if row.spot.alias(parent) not in there:
+                parent = await self._left(row, away)
+            found |= {row.spot.alias(parent)} if parent is not None else set()
+        return found
 
     async def _made(self, needed: Needed, away: set[Place]) -> list[ItemDraft]:
         """One stub for all that goes up to the first ancestor that is left: values and writes."""
