@@ -373,10 +373,16 @@ def test_a_moved_head_in_words(tmp_path: Path) -> None:
     ):
         client.save("payments", execution_state={}, session_id="order-42")
         with pytest.raises(StaleWriterError) as caught:
-            run.save({})
+            run.save({"n": 1})
+        expected = caught.value.expected
+        client.save(
+            "payments", execution_state=run.state, session_id="order-42", parent_id=expected
+        )
+        assert [b.current for b in client.branches("order-42")] == [True, False]
     assert str(caught.value) == (
         "order-42/payments moved on: you began at @1, the head is @2 (0 s ago). "
-        'Open the run again, or on_conflict="branch".'
+        "Open the run again. "
+        "To keep this state as a branch: client.save(..., parent_id=error.expected)."
     )
 
 

@@ -37,6 +37,8 @@ OnConflict = Literal["branch", "reject"]
 Kind = Literal["save", "handoff", "fork", "rewind"]
 REMOVED = "a checkpoint that was removed"
 """Where somebody began who goes on from what is not there any more."""
+OPEN_AGAIN = "Open the run again."
+BESIDE = "To keep this state as a branch: client.save(..., parent_id=error.expected)."
 _SUFFIX = re.compile(r"(-[0-9a-f]{6})+$")
 
 
@@ -256,7 +258,10 @@ class Save(NamedTuple):
         self, found: Found, parent: CheckpointRow | None, began: str = "an empty lane"
     ) -> StaleWriterError:
         began = f"@{parent.seq}" if parent else began
-        return moved_on(f"{self.thread}/{self.draft.agent}", found, parent, began)
+        hint = 'Open the run again, or on_conflict="branch".'
+        if self.holder is not None:  # a run, which has no such option
+            hint = f"{OPEN_AGAIN} {BESIDE}" if parent else OPEN_AGAIN
+        return moved_on(f"{self.thread}/{self.draft.agent}", found, parent, began, hint)
 
     def _row(
         self, found: Found, thread: ThreadRow, lane: LaneRow, line: Line, plan: Plan
@@ -297,7 +302,9 @@ class Save(NamedTuple):
         return row._replace(digest=row.chained(draft.agent))
 
 
-def moved_on(where: str, found: Found, base: CheckpointRow | None, began: str) -> StaleWriterError:
+def moved_on(
+    where: str, found: Found, base: CheckpointRow | None, began: str, hint: str = OPEN_AGAIN
+) -> StaleWriterError:
     """The error for who goes on from what is no longer the head."""
     head = found.tip or found.head
     age = (found.now - head.created_at) / 1e6 if head else 0.0
@@ -308,7 +315,7 @@ def moved_on(where: str, found: Found, base: CheckpointRow | None, began: str) -
         f"{where} moved on: you began at {began}, the head is {now}.",
         expected=base and base.label,
         head=head and head.label,
-        hint='Open the run again, or on_conflict="branch".',
+        hint=hint,
     )
 
 
