@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from lastgood import refs
 from lastgood.checkpoints import Checkpoint
+from lastgood.errors import an
 from lastgood.ids import LANE_LIMIT, check_name, new_id, read_id, show_id
 from lastgood.model import LONGEST_TTL, Framework, Sentinel, check_step, micros, seconds
 from lastgood.refs import Address
@@ -284,7 +285,7 @@ def file(value: object, what: str) -> None:
     """The path of a file."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(
-            f"{what} must be the path of a file, not a {type(value).__name__}: "
+            f"{what} must be the path of a file, not {an(type(value).__name__)}: "
             "connections are opened where they are needed"
         )
 
@@ -292,7 +293,7 @@ def file(value: object, what: str) -> None:
 def directory(value: object, what: str) -> None:
     """The path of a directory."""
     if not isinstance(value, str | os.PathLike):
-        raise TypeError(f"{what} must be the path of a directory, not a {type(value).__name__}")
+        raise TypeError(f"{what} must be the path of a directory, not {an(type(value).__name__)}")
 
 
 def flag(value: object, what: str) -> None:

@@ -25,7 +25,7 @@ from lastgood.codec import (
     map_header,
     name_places,
 )
-from lastgood.errors import CheckpointIntegrityError, SerializationError
+from lastgood.errors import CheckpointIntegrityError, SerializationError, an
 from lastgood.splitting import Addition, Path, appended, split
 from lastgood.tree import Fields, Leaf, Node, Sequence
 
@@ -196,7 +196,9 @@ def list_at(value: object, steps: Path, path: Path = ()) -> MutableSequence[Any]
         target = _down(target, step, (*path, *steps[: position + 1]))
     if not isinstance(target, MutableSequence):
         where = paths.render((*path, *steps)) or "the state"
-        raise TypeError(f"{where} is a {type(target).__name__}, not a list: nothing to append to.")
+        raise TypeError(
+            f"{where} is {an(type(target).__name__)}, not a list: nothing to append to."
+        )
     return target
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from lastgood.building import build
 from lastgood.codec import Codec, Dropped, Loss
-from lastgood.errors import IncompatibleCheckpointError, SerializationError
+from lastgood.errors import IncompatibleCheckpointError, SerializationError, an
 from lastgood.ids import check_name, new_id, read_id, show_id
 from lastgood.integrity import content_checksum
 from lastgood.model import SCHEMA_VERSION, Framework, Header, check_step, micros, seconds
@@ -28,7 +28,7 @@ def state_tree(codec: Codec, state: object) -> Node:
     """The tree of a state that has to be kept whole."""
     tree = split(codec.encoder(), state)
     if isinstance(tree, Dropped):
-        raise SerializationError(f"a {type(state).__name__} cannot be a state.", path="state")
+        raise SerializationError(f"{an(type(state).__name__)} cannot be a state.", path="state")
     return tree
 
 

@@ -30,6 +30,7 @@ from lastgood.errors import (
     CheckpointNotFoundError,
     LastgoodError,
     SerializationError,
+    an,
 )
 from lastgood.filling import Filling
 from lastgood.growing import Growing, Sharing
@@ -132,7 +133,7 @@ class Core:
         made = split(encoder, state, stored.tree if stored else None)
         if isinstance(made, Dropped):
             raise SerializationError(
-                f"state: a {type(state).__name__} cannot be a state.", path="state"
+                f"state: {an(type(state).__name__)} cannot be a state.", path="state"
             )
         return self.captured(made, encoder, base, stored)
 

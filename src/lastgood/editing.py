@@ -12,6 +12,7 @@ from typing import Any
 from lastgood import paths
 from lastgood.codec import SETS, Codec, Dropped, Family, Shape
 from lastgood.codec.kinds import Number
+from lastgood.errors import an
 
 _REMOVED: Any = object()
 
@@ -123,7 +124,7 @@ def _changed(codec: Codec, old: object, below: Changes, path: paths.Steps) -> ob
 
 def _nothing_inside(value: object, path: paths.Steps) -> KeyError:
     where = paths.render(path) or "the state"
-    return KeyError(f"{where} is a {type(value).__name__}: there is nothing inside to edit.")
+    return KeyError(f"{where} is {an(type(value).__name__)}: there is nothing inside to edit.")
 
 
 def _missing(path: paths.Steps) -> KeyError:

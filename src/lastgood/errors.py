@@ -26,6 +26,11 @@ Messages say what happened, where, and what to do next. `code` is stable across 
 from __future__ import annotations
 
 
+def an(word: str) -> str:
+    """The word with its article, for a message: `an int`, `a str`, `a UUID`."""
+    return f"{'an' if word[:1] in 'aeioAEIO' else 'a'} {word}"
+
+
 class LastgoodError(Exception):
     """Base of all errors that Lastgood raises on purpose."""
 

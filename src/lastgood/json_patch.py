@@ -14,6 +14,7 @@ from typing import Any
 from lastgood import paths
 from lastgood.codec import DICT, LIST, Codec
 from lastgood.edits import Edit, Entries, Items, Swap
+from lastgood.errors import an
 from lastgood.paths import Steps
 
 Operation = dict[str, Any]
@@ -142,7 +143,7 @@ def _check(value: object, at: Steps) -> None:
         if not math.isfinite(value):
             raise _not_json(at, f"the number {value}")
     elif type(value) not in _ATOMS:
-        raise _not_json(at, f"a {type(value).__name__}")
+        raise _not_json(at, an(type(value).__name__))
 
 
 def _not_json(at: Steps, what: str) -> TypeError:

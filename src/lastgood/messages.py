@@ -17,6 +17,7 @@ from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar
 
 from lastgood.codec import register
+from lastgood.errors import an
 from lastgood.ids import check_name, new_id, show_id
 
 M = TypeVar("M")
@@ -180,7 +181,7 @@ def with_metadata(message: M, metadata: Mapping[str, Any] | None) -> M:
         return replace(made, metadata=merged)  # type: ignore[return-value, type-var]
     if hasattr(made, "model_copy"):
         return made.model_copy(update={"metadata": merged})  # type: ignore[no-any-return]
-    raise TypeError(f"metadata cannot be added to a {type(message).__name__}: {message!r:.60}")
+    raise TypeError(f"metadata cannot be added to {an(type(message).__name__)}: {message!r:.60}")
 
 
 _SPEAKING = ("content", "parts", "reasoning_content", "tool_calls", "function_call")

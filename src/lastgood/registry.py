@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote, unquote_plus
 
 from lastgood.alias_rules import Renamed
 from lastgood.backend import Backend
+from lastgood.errors import an
 
 
 class MissingExtraError(ImportError):
@@ -169,8 +170,8 @@ def behind_cache(record: Backend, url: str, ttl: int) -> Backend:
     """A backend whose parts are also kept in a cache, by the address of that."""
     if not isinstance(url, str):
         raise TypeError(
-            f"the cache is given by its address, such as redis://localhost:6379, not by a "
-            f"{type(url).__name__}"
+            f"the cache is given by its address, such as redis://localhost:6379, not by "
+            f"{an(type(url).__name__)}"
         )
     if not url.startswith(CACHES):
         raise ValueError(

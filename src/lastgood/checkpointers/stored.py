@@ -13,7 +13,7 @@ from lastgood.checkpointers.config import Config, Where, read_config
 from lastgood.checkpointers.writers import Writers
 from lastgood.client import BlockingClient, Client
 from lastgood.driver import Direct, Driver, Operation, is_blocking, needs_a_loop, run_blocking
-from lastgood.errors import StaleWriterError, ThreadDeletedError
+from lastgood.errors import StaleWriterError, ThreadDeletedError, an
 from lastgood.model import seconds
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Stored(BaseCheckpointer[StateT]):
     ) -> None:
         if not isinstance(client, Client | BlockingClient):
             raise TypeError(
-                f"{type(self).__name__} stands on a Client, not on a {type(client).__name__}: "
+                f"{type(self).__name__} stands on a Client, not on {an(type(client).__name__)}: "
                 f"{type(self).__name__}(Client.open(address))"
             )
         self.client = client

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Never
 
 from lastgood import paths
-from lastgood.errors import SerializationError
+from lastgood.errors import SerializationError, an
 
 _set = object.__setattr__
 _BORN: ContextVar[list[Opaque] | None] = ContextVar("born", default=None)
@@ -56,7 +56,7 @@ class Opaque:
     def _refuse(self) -> SerializationError:
         label = self.lastgood_label
         return SerializationError(
-            f"{self.lastgood_path} is a {label.replace(':', '.')}, and {self.lastgood_reason}.",
+            f"{self.lastgood_path} is {an(label.replace(':', '.'))}, and {self.lastgood_reason}.",
             hint=_of_a_script(label) or "Import it before restoring, or use lastgood.register.",
         )
 

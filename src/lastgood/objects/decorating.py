@@ -12,6 +12,7 @@ from functools import partial, wraps
 from itertools import count
 from typing import Any, TypeVar
 
+from lastgood.errors import an
 from lastgood.ids import check_name
 from lastgood.objects.checkpointable import Checkpointable
 from lastgood.objects.manager import CheckpointManager
@@ -40,7 +41,7 @@ def checkpoint(
         raise ValueError(f"every= must be a number of calls from 1 on, not {every!r}")
     if not isinstance(manager, CheckpointManager):
         raise TypeError(
-            f"@checkpoint saves with a CheckpointManager, not with a {type(manager).__name__}: "
+            f"@checkpoint saves with a CheckpointManager, not with {an(type(manager).__name__)}: "
             "@checkpoint(CheckpointManager(...), key=...)"
         )
     if _is_awaited(key):

@@ -193,7 +193,7 @@ async def a_fork_that_is_refused_leaves_nothing(store: Store) -> None:
     refused: list[tuple[type[Exception], str, dict[str, Any]]] = [
         (KeyError, r"there is no a\.c\.d|there is no a\.c", {"edits": {"a.c.d": 1}}),
         (KeyError, r"there is no l\[5\]", {"remove": ("l[5]",)}),
-        (KeyError, r"l\[0\] is a int", {"edits": {"l[0].x": 1}}),
+        (KeyError, r"l\[0\] is an int", {"edits": {"l[0].x": 1}}),
         (ValueError, "not a path", {"edits": {"a b": 1}}),
         (ValueError, "whole state", {"edits": {"": 1}}),
         (ValueError, "twice", {"edits": {"a": 1}, "remove": ["a.b"]}),

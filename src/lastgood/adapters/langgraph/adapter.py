@@ -12,7 +12,7 @@ from typing import Any
 from langgraph.types import PregelTask, StateSnapshot
 
 from lastgood.checkpoints import Checkpoint, CheckpointBuilder
-from lastgood.errors import AdapterError
+from lastgood.errors import AdapterError, an
 from lastgood.model import Framework
 
 _FIELDS = ("values", "next", "config", "metadata", "created_at", "parent_config", "tasks")
@@ -40,7 +40,7 @@ class LangGraphAdapter:
         """
         if not isinstance(snapshot, StateSnapshot):
             raise AdapterError(
-                f"extract takes the snapshot of a graph, not a {type(snapshot).__name__}.",
+                f"extract takes the snapshot of a graph, not {an(type(snapshot).__name__)}.",
                 hint="Pass what app.get_state(config) returns.",
             )
         thread = session_id or _named(snapshot.config).get("thread_id")

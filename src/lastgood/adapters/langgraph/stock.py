@@ -17,7 +17,7 @@ import ormsgpack
 from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from lastgood.errors import SerializationError
+from lastgood.errors import SerializationError, an
 from lastgood.paths import render
 
 _SNAPSHOT, _ARRAY = 7, 6
@@ -159,7 +159,7 @@ def _refused(found: list[Named]) -> SerializationError:
     allow = " ".join(f"--allow {module}:{qualname}" for module, qualname in classes)
     trusted = "the class" if len(classes) == 1 else "the classes"
     return SerializationError(
-        f"{render(path)} is a {'.'.join(name)}, which is not known to be safe.",
+        f"{render(path)} is {an('.'.join(name))}, which is not known to be safe.",
         path=render(path),
         hint=f"If you trust {trusted} and the file: {allow}",
     )
