@@ -233,6 +233,27 @@ def test_import_loads_nothing_but_the_standard_library_and_ormsgpack() -> None:
     assert unknown == set()
 
 
+def test_servers_and_faults_for_tests_do_without_pytest() -> None:
+    assert without("pytest", "from lastgood.testing import servers, faults") == ""
+    told = without("pytest", "from lastgood.testing import run_case")
+    assert 'pip install "lastgood[test]"' in told
+
+
+def test_an_adapter_names_the_extra_that_it_needs() -> None:
+    for module in ("langgraph", "langchain_core"):
+        told = without(module, "from lastgood.adapters.langgraph.saver import LastgoodSaver")
+        assert 'LangGraph support is not installed: pip install "lastgood[langgraph]"' in told
+
+
+def without(module: str, program: str) -> str:
+    """The last line of what a program complains of where a module is not installed."""
+    hidden = f"import sys; sys.modules[{module!r}] = None; {program}"
+    done = subprocess.run(
+        [sys.executable, "-c", hidden], capture_output=True, text=True, check=False
+    )
+    return done.stderr.strip().rpartition("\n")[2]
+
+
 @cache
 def loaded_by_import() -> frozenset[str]:
     program = (

@@ -21,6 +21,7 @@ from lastgood.cli.command import DONE, FAILED, USAGE, Command, Refusal
 from lastgood.cli.printing import counted, size
 from lastgood.cli.store import again, json_option, made
 from lastgood.cli.terminal import Terminal
+from lastgood.registry import MissingExtraError
 
 SHOWN = 10
 """Threads that could not be brought over are listed up to so many."""
@@ -135,10 +136,12 @@ SOURCES = {
 def _langgraph() -> tuple[Any, Any, Any]:
     try:
         from lastgood.adapters.langgraph import migrating, sources, stock
+    except MissingExtraError:
+        raise
     except ImportError as error:
         raise Refusal(
-            f"LangGraph's data is read with LangGraph ({error}).",
-            hint='pip install "lastgood[langgraph]"',
+            f"LangGraph's data is read with LangGraph, and this one does not do ({error}).",
+            hint='pip install --upgrade "lastgood[langgraph]"',
             exit_code=FAILED,
         ) from error
     return sources, stock, migrating

@@ -20,28 +20,38 @@ A backend outside of this package runs the same cases from its own tests:
 
 A case is one `async def` over a `Store`. In the colour "blocking" its client is a facade whose
 methods are awaitable but call a `BlockingClient` inside the running loop, so the same body proves
-both. Nothing else in this package imports this one; it needs pytest.
+both. Nothing else in this package imports this one. It needs pytest; `servers` and `faults` do not.
 
 A checkpointer outside of this package has cases of its own to pass: see `checkpointer_suite`.
 """
 
 from pkgutil import iter_modules
+from typing import Never
 
-import pytest
+from lastgood.registry import MissingExtraError
 
-# Before the cases are imported, so that a failing assert shows its values.
-pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_modules(__path__)))
+try:
+    import pytest
+except ModuleNotFoundError:
 
-from lastgood.testing.cases import Case  # noqa: E402
-from lastgood.testing.checkpointer_store import CheckpointerCase  # noqa: E402
-from lastgood.testing.checkpointer_suite import (  # noqa: E402
-    checkpointer_params,
-    run_checkpointer_case,
-)
-from lastgood.testing.harness import BackendHarness  # noqa: E402
-from lastgood.testing.harnesses import harness_for  # noqa: E402
-from lastgood.testing.store import COLOURS, Store  # noqa: E402
-from lastgood.testing.suite import contract_cases, contract_params, run_case  # noqa: E402
+    def __getattr__(name: str) -> Never:
+        """Servers and faults do without; cases do not."""
+        if name in __all__:
+            raise MissingExtraError('The contract runs in pytest: pip install "lastgood[test]"')
+        raise AttributeError(name)
+
+else:
+    modules = (f"{__name__}.{module.name}" for module in iter_modules(__path__))
+    # Before the cases are imported, so that a failing assert shows its values.
+    pytest.register_assert_rewrite(*modules)
+
+    from lastgood.testing.cases import Case
+    from lastgood.testing.checkpointer_store import CheckpointerCase
+    from lastgood.testing.checkpointer_suite import checkpointer_params, run_checkpointer_case
+    from lastgood.testing.harness import BackendHarness
+    from lastgood.testing.harnesses import harness_for
+    from lastgood.testing.store import COLOURS, Store
+    from lastgood.testing.suite import contract_cases, contract_params, run_case
 
 __all__ = [
     "COLOURS",
