@@ -2,13 +2,16 @@
 
 import re
 import shlex
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from cli_harness import Result
 
 from lastgood import BlockingClient
+from lastgood.cli import parser
 
 Run = Callable[..., Result]
 STORE = ("--store", "d.db", "--tenant=-t")
@@ -81,3 +84,29 @@ def test_what_a_copy_left_alone_is_replaced_for_the_same_tenant(
     said = lastgood("copy", "d.db", "b@d.db", "--tenant=-t")
     assert said.code == 1
     assert "lastgood delete THREAD --store b@d.db --tenant=-t, and this again" in said.out
+
+
+@pytest.mark.parametrize("name", ["-x", "--x", "x; touch y", "it's"])
+def test_a_place_to_go_on_from_is_named_as_a_shell_takes_it(
+    empty: Path, lastgood: Run, name: str
+) -> None:
+    with BlockingClient.sqlite("lastgood.db") as client:
+        for thread in (name, "z"):
+            client.save("a", session_id=thread, execution_state={})
+    said = lastgood("threads", "--sort", "name", "--limit", "1")
+    words = shlex.split(said.err.partition(", or ")[2])
+    more = lastgood("threads", "--sort", "name", *words)
+    assert more.out.splitlines()[1].split()[0] == "z"
+
+
+@pytest.mark.parametrize("file", ["-x.db", "my agent.db"])
+def test_the_file_of_another_library_is_named_as_a_shell_takes_it(
+    empty: Path, lastgood: Run, file: str
+) -> None:
+    with closing(sqlite3.connect(file)) as other, other:
+        other.execute("CREATE TABLE checkpoints (session_id, payload)")
+    for looking in ("threads", "doctor"):
+        said = lastgood(looking, f"--store={file}")
+        offered = (said.out + said.err).partition("Bring it over: lastgood ")[2]
+        command = shlex.split(offered.partition("\n")[0])
+        assert parser().parse_args(command).where == file

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lastgood.backends.sqlite.connection import WAL_LIMIT, is_no_file
-from lastgood.backends.sqlite.schema import FORMAT, owner_of, read_stamp
+from lastgood.backends.sqlite.schema import FORMAT, import_command, owner_of, read_stamp
 from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, read_still
 from lastgood.cli.doctor_checks import Finding
 from lastgood.cli.printing import size
@@ -115,7 +115,7 @@ def _others_finding(file: Path, owner: tuple[str, str] | None) -> Finding:
         advice = "The first save would add its tables to this file."
         return Finding("warning", "format", "it holds nothing of Lastgood", advice)
     whose, name = owner
-    advice = f"Bring it over: lastgood import {name} {file}"
+    advice = f"Bring it over: {import_command(name, str(file))}"
     return Finding("problem", "format", f"it belongs to {whose}", advice)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any, NamedTuple, cast
@@ -12,7 +13,7 @@ from lastgood.cli import graphs, printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import Command, limit_option
 from lastgood.cli.printing import Cell, Column, cell, counted
-from lastgood.cli.store import json_option, opened
+from lastgood.cli.store import chosen, json_option, opened
 from lastgood.cli.terminal import Terminal
 from lastgood.model import STATUSES
 
@@ -133,7 +134,8 @@ def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool) -> None
             text = f"{info.thread_id} waits for {graphs.readable(question)}"
             terminal.line(clean(text), "yellow")
     if page.next is not None:
-        printing.note(f"There are more: --limit {2 * len(page)}, or --after {page.next}")
+        after = shlex.join(chosen("--after", page.next))
+        printing.note(f"There are more: --limit {2 * len(page)}, or {after}")
 
 
 def _agents(info: ThreadInfo) -> str:

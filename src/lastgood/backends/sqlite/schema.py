@@ -22,6 +22,7 @@ prefix `lastgood_`, so that an application may keep its own tables in the same f
 
 from __future__ import annotations
 
+import shlex
 import time
 from functools import lru_cache
 from typing import Any
@@ -291,5 +292,11 @@ def _refuse_foreign(connection: Any, tables: set[str], label: str) -> None:
     if (found := owner_of(connection, tables)) is not None:
         owner, name = found
         raise IncompatibleCheckpointError(
-            f"{label} belongs to {owner}.", hint=f"Bring it over: lastgood import {name} {label}"
+            f"{label} belongs to {owner}.", hint=f"Bring it over: {import_command(name, label)}"
         )
+
+
+def import_command(name: str, file: str) -> str:
+    """What is to be typed, whatever the file is called."""
+    dashes = ["--"] if file.startswith("-") else []
+    return shlex.join(["lastgood", "import", name, *dashes, file])
