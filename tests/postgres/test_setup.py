@@ -1,6 +1,7 @@
 """Setting up: by roles with more and with fewer rights, next to newer and older versions."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -314,8 +315,10 @@ def test_db_status_and_migrate(database: str, capsys: pytest.CaptureFixture[str]
     code, out, err = printed(capsys, "db", "status", *store)
     assert (code, "no tables of Lastgood yet" in out) == (1, True)
     assert "lastgood db migrate --store" in err + out
-    assert printed(capsys, "threads", *store)[0] == 3, "looking makes nothing"
-    assert json.loads(printed(capsys, "db", "status", "--json", *store)[1])["format"] is None
+    code, _, err = printed(capsys, "threads", *store)
+    assert (code, f"`lastgood db migrate {shlex.join(store)}`" in err) == (3, True)
+    made = json.loads(printed(capsys, "db", "status", "--json", *store)[1])["format"]
+    assert made is None, "looking makes nothing"
     code, out, _ = printed(capsys, "db", "migrate", *store)
     assert (code, "schema agents: format 2 (current)" in out) == (0, True)
     assert printed(capsys, "db", "migrate", *store)[0] == 0

@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -381,3 +382,22 @@ def test_a_user_with_few_rights_can_do_everything(make: type[ValkeyServer]) -> N
             assert client.verify(data=True).clean
             assert [info.thread_id for info in client.threads(sort="name")] == ["s"]
             assert client.delete("s")
+
+
+def test_the_command_line_makes_no_store_by_looking(
+    valkey_url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    prefix = f"t-{uuid4().hex}"
+    url = f"{valkey_url}{'&' if '?' in valkey_url else '?'}prefix={prefix}"
+    copy = ["copy", url, str(tmp_path / "copy.db")]
+    for words in (["threads", "--store", url], ["verify", "--store", url], copy):
+        assert main(words) == 3
+        told = capsys.readouterr().err
+        assert f"No store here yet: {url} has no keys of Lastgood with prefix {prefix!r}." in told
+    with redis.Redis.from_url(valkey_url) as server:
+        assert server.keys(f"{prefix}*") == []
+        with BlockingClient.redis(valkey_url, prefix=prefix) as client:
+            client.save("a", session_id="s", execution_state={})
+        server.delete(f"{prefix}:meta")  # as a server does that evicts
+        assert main(["threads", "--store", url]) == 0
+        server.delete(*server.keys(f"{prefix}*"))

@@ -10,7 +10,7 @@ import os
 import shlex
 import sqlite3
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def opened(options: Namespace) -> BlockingClient:
     """The store, which is there; Refusal with a way to begin if it is not."""
     place = address(options)
     if not is_there(place):
-        raise _absent(place)
+        raise _absent(options)
     return made(options)
 
 
@@ -106,7 +106,8 @@ def is_there(place: str) -> bool:
         return is_store(file)
     if directory is not None:
         return is_directory_of_ours(directory)
-    return scheme_of(place) != "postgresql" or _has_tables(place)
+    asks = _ASKS.get(scheme_of(place))
+    return asks is None or _asked(place, asks)
 
 
 def is_directory_of_ours(directory: Path) -> bool:
@@ -114,28 +115,49 @@ def is_directory_of_ours(directory: Path) -> bool:
     return (directory / STORE).is_file() or (directory / THREADS).is_dir()
 
 
-def _has_tables(place: str) -> bool:
+async def _has_tables(backend: Any) -> bool:
+    return (await backend.standing()).format is not None
+
+
+async def _has_keys(backend: Any) -> bool:
+    return bool(await backend.is_there())
+
+
+_ASKS: dict[str, Callable[[Any], Coroutine[Any, Any, bool]]] = {
+    "postgresql": _has_tables,
+    "redis": _has_keys,
+}
+
+
+def _asked(place: str, asks: Callable[[Any], Coroutine[Any, Any, bool]]) -> bool:
     backend: Any = open_url(place)
     try:
-        return run_blocking(backend.standing()).format is not None
+        return run_blocking(asks(backend))
     finally:
         run_blocking(backend.close())
 
 
-def _absent(place: str) -> Refusal:
+def _absent(options: Namespace) -> Refusal:
+    place = address(options)
     path = file_of(place) or directory_of(place)
-    if path is None:
-        return _no_tables(place)
-    return Refusal(f"No store here yet: {path} {_lacks(path)}.\n\n{BEGIN}", exit_code=ABSENT)
+    if path is not None:
+        return Refusal(f"No store here yet: {path} {_lacks(path)}.\n\n{BEGIN}", exit_code=ABSENT)
+    found, hint = _no_tables(options) if scheme_of(place) == "postgresql" else _no_keys(place)
+    return Refusal(f"No store here yet: {shown(place)} {found}.", hint=hint, exit_code=ABSENT)
 
 
-def _no_tables(place: str) -> Refusal:
-    schema = BACKENDS["postgresql"].arguments(place).get("schema", "lastgood")
-    return Refusal(
-        f"No store here yet: {shown(place)} has no tables of Lastgood in schema {schema!r}.",
-        hint="The first save makes them, or `lastgood db migrate`.",
-        exit_code=ABSENT,
+def _no_tables(options: Namespace) -> tuple[str, str]:
+    schema = BACKENDS["postgresql"].arguments(address(options)).get("schema", "lastgood")
+    migrate = again(options, "db", "migrate")
+    return (
+        f"has no tables of Lastgood in schema {schema!r}",
+        f"The first save makes them, or `{migrate}`.",
     )
+
+
+def _no_keys(place: str) -> tuple[str, str]:
+    prefix = BACKENDS["redis"].arguments(place).get("prefix", "lastgood")
+    return f"has no keys of Lastgood with prefix {prefix!r}", "The first save makes them."
 
 
 def made(options: Namespace) -> BlockingClient:

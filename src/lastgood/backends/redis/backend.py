@@ -112,8 +112,7 @@ class RedisBackend(RemoteBackend):
         if self._ready:
             return  # while we waited
         await self._wire.look()
-        kept = await redis_durability.weakest(self._wire)
-        self.durability, self.settings = kept
+        self.durability, self.settings = await redis_durability.weakest(self._wire)
         if self._wanted is not None:
             redis_durability.demand(self.durability, self.url)
         await self._described()
@@ -138,8 +137,12 @@ class RedisBackend(RemoteBackend):
 
     async def servers(self) -> list[Info]:
         """What the servers say about themselves; of a Cluster, those that have slots."""
-        found: list[Info] = await self._wire.everywhere("INFO")
-        return found
+        return await self._wire.everywhere("INFO")
+
+    async def is_there(self) -> bool:
+        """Whether anything was ever kept under the prefix; makes nothing."""
+        await self._wire.look()
+        return any(await self._wire.send([("EXISTS", key) for key in self._keys.signs]))
 
     # asking
 
@@ -332,8 +335,7 @@ class RedisBackend(RemoteBackend):
 
     async def census(self, tenant: str) -> Census:
         made = described(await self._tried_again(self._described), "created_at", self.url)
-        count = await self._tried_again(lambda: self._hints.count(tenant))
-        return Census(count, made)
+        return Census(await self._tried_again(lambda: self._hints.count(tenant)), made)
 
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         return await self._tried_again(lambda: self._surveyor.survey(tenant, sections))

@@ -90,6 +90,8 @@ class Keys:
         self.stem = f"{prefix}:"
         """What all of them begin with."""
         self.meta = f"{prefix}:meta"
+        self.signs = (self.meta, self.counter("thread"), self.key_hint(1).key)
+        """Of a store one at least is there, unless its server has lost all three."""
 
     def thread(self, tag: str) -> str:
         """The key of a thread; those of its tables begin with it."""
