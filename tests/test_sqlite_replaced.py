@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lastgood import BackendConnectionError, BlockingClient
+from lastgood import BackendConnectionError, BlockingClient, CheckpointIntegrityError
 
 
 def save(client: BlockingClient, thread: str, number: int) -> str:
@@ -67,6 +67,28 @@ def test_a_backup_that_is_put_in_place_is_not_destroyed(
     client.close()
     assert integrity(live) == "ok"
     assert threads(live) == expected | {"new"}
+
+
+def test_a_backup_that_is_copied_over_an_open_file_is_told_how_it_is_put_back(
+    client: BlockingClient, live: Path, tmp_path: Path
+) -> None:
+    """SQLite goes on with the log of the file that was there: what it reads is a mixture."""
+    backup = tmp_path / "backup.db"
+    client.close()
+    backup.write_bytes(live.read_bytes())
+    for number in range(20, 60):
+        save(client, "live", number)
+    client.close()
+    save(client, "live", 60)
+    live.write_bytes(backup.read_bytes())
+    with pytest.raises(CheckpointIntegrityError) as caught:
+        client.latest(agent_id="a", session_id="live")
+    assert "put it back again, while nobody has it open" in caught.value.hint
+    client.close()
+    for end in ("-wal", "-shm"):
+        live.with_name(f"{live.name}{end}").unlink(missing_ok=True)
+    live.write_bytes(backup.read_bytes())
+    assert threads(live) == {"live"}
 
 
 @pytest.mark.parametrize("call", [*CALLS, "close"])
