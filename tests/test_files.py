@@ -370,12 +370,26 @@ def test_a_damaged_clock_is_told_and_replaced(told: str, place: Path) -> None:
     assert client.verify().clean
 
 
-def test_another_format_is_refused(place: Path) -> None:
+@pytest.mark.parametrize(
+    "call",
+    {
+        "a new thread": lambda client: client.save("a", execution_state={}, session_id="new"),
+        "a save": lambda client: client.save("a", execution_state={}, session_id="s"),
+        "a tag": lambda client: client.tag("s@", "x"),
+        "a read": lambda client: client.restore("s@"),
+        "a list": lambda client: client.threads(),
+        "a look for damage": lambda client: client.verify(),
+    }.items(),
+    ids=lambda named: named[0],
+)
+def test_another_format_is_refused(
+    call: tuple[str, Callable[[BlockingClient], object]], place: Path
+) -> None:
     client_in(place).save("a", execution_state={}, session_id="s")
     path = place / "store/lastgood.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(IncompatibleCheckpointError, match="Upgrade"):
-        client_in(place).save("a", execution_state={}, session_id="new")
+    with pytest.raises(IncompatibleCheckpointError, match=r"has format 2.*Upgrade"):
+        call[1](client_in(place))
 
 
 def test_a_lock_that_is_never_given_back_is_told(

@@ -166,3 +166,7 @@ class BackendConnectionError(StorageError):
 
     code = "connection"
     in_doubt = False
+
+
+UNUSABLE = (BackendConnectionError, IncompatibleCheckpointError, TransientStorageError)
+"""What says nothing of damage: nobody has looked."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lastgood.backend import Columns, Section, Sheet
 from lastgood.core import Core
-from lastgood.errors import BackendConnectionError, LastgoodError, TransientStorageError
+from lastgood.errors import UNUSABLE, LastgoodError
 
 PATIENCE = 64
 """After so many numbers in a row that cannot be read, steps grow."""
@@ -54,7 +54,7 @@ class Scanner:
         """Sheets of one moment, or the reason why one of them cannot be read."""
         try:
             return await self._backend.survey(self._tenant, sections)
-        except (BackendConnectionError, TransientStorageError):
+        except UNUSABLE:
             raise
         except LastgoodError as error:
             return error.message

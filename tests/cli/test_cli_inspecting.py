@@ -91,6 +91,21 @@ class TestVerify:
             shown = lastgood("verify", *words)
             assert (shown.code, shown.out) == (3, "")
 
+    @pytest.mark.parametrize("thread", [[], ["single"]])
+    def test_a_store_of_another_version_is_not_damaged(
+        self, here: Path, lastgood: Run, thread: list[str]
+    ) -> None:
+        """As after a deployment that was taken back."""
+        lastgood("copy", "lastgood.db", "files:plain")
+        change("UPDATE lastgood_meta SET value = '99' WHERE name = 'format'")
+        about = Path("plain", "lastgood.json")
+        about.write_text(about.read_text().replace('"format": 1', '"format": 99'))
+        for store in ("lastgood.db", "files:plain"):
+            shown = lastgood("verify", *thread, "--store", store)
+            assert (shown.code, shown.out) == (3, "")
+            assert "format 99" in shown.err
+            assert "Upgrade lastgood" in shown.err
+
     def test_hostile_names_in_problems(self, here: Path, lastgood: Run) -> None:
         change("UPDATE lastgood_checkpoint SET step_name = 'forged' WHERE step_name LIKE 'step%'")
         shown = lastgood("verify")

@@ -141,6 +141,7 @@ class FilesBackend(Backend, forking.Forkable):
 
     def _seen(self, work: Callable[[Rows], T], begin: Callable[[], Rows]) -> T:
         """Look at threads as they are; again, if one changed so that something was missing."""
+        self.store.check_format()
         attempts = iter(range(ATTEMPTS))
         while True:
             rows = begin()

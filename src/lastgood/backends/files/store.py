@@ -12,6 +12,7 @@ together; a checkpoint's file never changes, so what they say stays true for as 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -67,6 +68,8 @@ class FileStore:
         self._shelves: Recent[tuple[Columns, ...]] = Recent(ROWS)
         self._homes: dict[bytes, Path] = {}
         self._keys: dict[int, Path] = {}
+        self._is_known = False
+        """Whether the store was seen to be of our format."""
         self.held: tuple[object, Any] | None = None
         """Which parts are where in the thread that was surveyed last; see `files.surveys`."""
 
@@ -247,6 +250,12 @@ class FileStore:
                 )
         return None if raw is None else _about(raw, path)
 
+    def check_format(self) -> None:
+        """Refuse a store of another version; damage is told by what it hurts."""
+        if not self._is_known:
+            with suppress(CheckpointIntegrityError):
+                self._is_known = self.about() is not None
+
     def begin(self, now: int) -> None:
         """See to it that there is a store."""
         if self.about() is None:
@@ -307,7 +316,7 @@ def _about(raw: bytes, path: Path) -> StoreFile:
         raise CheckpointIntegrityError(f"{path} is damaged: {error}", hint=_PUT_BACK) from error
     if (kind, format_) != ("files", FORMAT):
         raise IncompatibleCheckpointError(
-            f"{path} has the format {format_!r}; this version reads {FORMAT}.",
+            f"{path} has format {format_!r}; this version reads {FORMAT}.",
             hint="Upgrade lastgood, or use the version that wrote it.",
         )
     if not whole:

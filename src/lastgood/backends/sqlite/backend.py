@@ -52,12 +52,7 @@ from lastgood.backends.sqlite.verified import Verified
 from lastgood.backends.sqlite.waiting import begin
 from lastgood.backends.sqlite.writes import SqliteWriter
 from lastgood.commits import Found, Intent, Scope, Writes, decided
-from lastgood.errors import (
-    BackendConnectionError,
-    LastgoodError,
-    StorageError,
-    TransientStorageError,
-)
+from lastgood.errors import UNUSABLE, LastgoodError, StorageError
 from lastgood.registry import in_address
 from lastgood.reports import Problem
 from lastgood.rows import ItemRow
@@ -168,7 +163,7 @@ class SqliteBackend(Backend, forking.Forkable):
 
         try:
             self._read(gather)
-        except (BackendConnectionError, TransientStorageError):
+        except UNUSABLE:
             raise
         except LastgoodError as error:
             # After damage was met, COMMIT may fail too: then the check itself has told enough.
