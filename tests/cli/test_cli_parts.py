@@ -3,9 +3,11 @@
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -201,6 +203,15 @@ class TestDoctor:
         assert "Copy the file away" in shown.out
         assert lastgood("doctor", "--store", ".").code == 1
         assert lastgood("doctor", "--store", "none/a.db").code == 1
+
+    def test_a_file_that_another_program_has_to_itself(self, here: Path, lastgood: Run) -> None:
+        with closing(sqlite3.connect("lastgood.db", isolation_level=None)) as other:
+            other.execute("PRAGMA locking_mode = EXCLUSIVE")
+            other.execute("BEGIN EXCLUSIVE")
+            shown = lastgood("doctor")
+        assert shown.code == 1
+        assert "problem  lock         another program has it to itself" in shown.out
+        assert "Copy the file away" not in shown.out
 
     def test_a_store_of_plain_files(self, empty: Path, lastgood: Run) -> None:
         BlockingClient.files("plain").save("a", execution_state={})

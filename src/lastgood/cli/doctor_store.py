@@ -57,8 +57,7 @@ def _file_findings(file: Path) -> Iterator[Finding]:
     try:
         yield from _read(file) if os.access(file, os.R_OK) else ()
     except (DisturbedError, sqlite3.Error) as error:
-        advice = "Copy the file away before anything else, then try `lastgood verify`."
-        yield Finding("problem", "format", f"it cannot be read: {error}", advice)
+        yield _unread(error)
     yield _wal(file)
     yield from name_findings(file.stat().st_nlink, file.resolve() in _mounts())
 
@@ -71,6 +70,14 @@ def name_findings(names: int, is_mounted: bool) -> Iterator[Finding]:
     if is_mounted:
         advice = "Mount its directory: the log beside it is lost with this container."
         yield Finding("problem", "mount", "the file alone is mounted here", advice)
+
+
+def _unread(error: Exception) -> Finding:
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+        advice = "Nothing can be read or saved until that is found and ended."
+        return Finding("problem", "lock", "another program has it to itself", advice)
+    advice = "Copy the file away before anything else, then try `lastgood verify`."
+    return Finding("problem", "format", f"it cannot be read: {error}", advice)
 
 
 def _read(file: Path) -> list[Finding]:
