@@ -636,6 +636,16 @@ class TestCheckpnt:
         assert refused.error.startswith(f"checkpoint {id}: step_name 'two\\nlines' contains")
         assert refused.hint == ""
 
+    def test_times_that_cannot_be_keep_no_other_thread(self, theirs: Path, tmp_path: Path) -> None:
+        self.change(theirs, created_at="9999-12-31T23:59:59-12:00")
+        with closing(sqlite3.connect(theirs)) as file, file:
+            changes = "session_id = 'run-2', expires_at_ms = 'soon'"
+            file.execute(f"UPDATE checkpoints SET {changes} WHERE step_index = 0")
+        with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+            told = {each.thread: each.error for each in from_checkpnt(client, theirs).refused}
+            assert "date value out of range" in told["run-1"]
+            assert "'soon', which is no time" in told["run-2"]
+
     def test_an_id_is_not_replaced_by_another(self, theirs: Path, tmp_path: Path) -> None:
         self.change(theirs, checkpoint_id="mine-1")
         with BlockingClient.sqlite(tmp_path / "ours.db") as client:

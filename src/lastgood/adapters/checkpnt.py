@@ -62,10 +62,10 @@ def bring_over(client: BlockingClient, path: Path, progress: Progress = quietly)
 
 
 def _brought(
-    client: BlockingClient, source: sqlite3.Connection, payload: bytes, expires_at: int | None
+    client: BlockingClient, source: sqlite3.Connection, payload: bytes, expires_at: object
 ) -> Count:
     """Copy one checkpoint, unless it is there or over its time."""
-    left = None if expires_at is None else expires_at / 1000 - datetime.now(UTC).timestamp()
+    left = None if expires_at is None else _left(expires_at)
     if left is not None and left <= 0:
         return Count(skipped=1)
     made = _checkpoint(payload, left)
@@ -80,6 +80,14 @@ def _follows(source: sqlite3.Connection, made: Checkpoint) -> bool:
     """Whether it has a parent that can be one here; one that was removed may have come before."""
     found = source.execute(_SESSION, [made.parent_id]).fetchone()
     return made.parent_id is not None and found in (None, (made.session_id,))
+
+
+def _left(expires_at: object) -> float:
+    """Seconds until then; a column of SQLite may hold anything."""
+    try:
+        return float(expires_at) / 1000 - datetime.now(UTC).timestamp()  # type: ignore[arg-type]
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"expires_at_ms is {expires_at!r:.60}, which is no time") from error
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -117,7 +125,7 @@ def _checkpoint(payload: bytes, left: float | None) -> Checkpoint:
     found = _read(payload)
     try:
         return _built(found, left)
-    except (TypeError, ValueError) as error:  # what is no name, step or time here
+    except (OverflowError, TypeError, ValueError) as error:  # what is no name, step or time here
         raise ValueError(f"checkpoint {found['checkpoint_id']}: {error}") from error
 
 
