@@ -350,6 +350,25 @@ class TestThreadsThatCannotBeBrought:
             assert (refused.thread, found.threads) == ("one", len(theirs.threads()) - 1)
             assert f'one["{id}"]' in refused.error
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "checkpoints SET metadata = printf('%.*c', 100000, '[')",
+            "checkpoints SET parent_checkpoint_id = x'ff'",
+            "checkpoints SET thread_id = x'ff'",
+            "writes SET idx = idx + (1 << 40)",
+            "writes SET task_id = CAST(task_id AS BLOB)",
+        ],
+    )
+    def test_what_no_saver_writes(self, stock: Path, change: str, capsys: Any) -> None:
+        with closing(sqlite3.connect(stock)) as file, file:
+            file.execute(f"UPDATE {change} WHERE thread_id = 'one'")
+        words = ["import", "langgraph-sqlite", str(stock), "--store", f"{stock}.ours", "--json"]
+        assert main(words) == 4
+        found = json.loads(capsys.readouterr().out)
+        assert "not of the shape" in found["refused"][0]["error"]
+        assert (len(found["refused"]), found["threads"]) == (1, 1)
+
     def test_many_are_counted(self, stock: Path, capsys: Any) -> None:
         with closing(sqlite3.connect(stock)) as file, file:
             file.execute("UPDATE checkpoints SET thread_id = printf('%300s', rowid)")

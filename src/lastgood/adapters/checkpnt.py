@@ -18,7 +18,7 @@ from typing import Any
 import ormsgpack
 
 from lastgood import operations
-from lastgood.adapters.importing import Count, Progress, quietly
+from lastgood.adapters.importing import STRANGE, Count, Progress, quietly
 from lastgood.checkpoints import Checkpoint, CheckpointBuilder, checksum_of, state_tree
 from lastgood.client import BlockingClient
 from lastgood.driver import run_blocking
@@ -54,7 +54,7 @@ def bring_over(client: BlockingClient, path: Path, progress: Progress = quietly)
                 continue
             try:
                 count = count.plus(_brought(client, source, payload, expires_at))
-            except (LastgoodError, ValueError) as error:
+            except (LastgoodError, *STRANGE) as error:
                 refused.add(thread)
                 count = count.without(thread, error)
             progress(count)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from lastgood.errors import LastgoodError, StorageError
 
 Progress = Callable[["Count"], None]
+STRANGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What it may raise to read what is not of the shape that its library gives it."""
 
 
 class Refused(NamedTuple):
@@ -22,13 +24,16 @@ class Refused(NamedTuple):
     hint: str
 
     @classmethod
-    def of(cls, thread: str, error: LastgoodError | ValueError) -> Refused:
+    def of(cls, thread: object, error: Exception) -> Refused:
         """What is wrong with a thread; raises the error if that is the store."""
         if isinstance(error, StorageError):
             raise error
         if isinstance(error, LastgoodError):
-            return cls(thread, error.message, error.hint)
-        return cls(thread, str(error), "")
+            return cls(str(thread), error.message, error.hint)
+        if isinstance(error, ValueError):
+            return cls(str(thread), str(error), "")
+        what = f"{type(error).__name__}: {error}"
+        return cls(str(thread), f"what is stored is not of the shape it must have ({what})", "")
 
 
 class Count(NamedTuple):
@@ -55,7 +60,7 @@ class Count(NamedTuple):
             differing=self.differing + step.differing,
         )
 
-    def without(self, thread: str, error: LastgoodError | ValueError) -> Count:
+    def without(self, thread: object, error: Exception) -> Count:
         """The same with a thread that is left out from here on."""
         return self._replace(refused=(*self.refused, Refused.of(thread, error)))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from lastgood.adapters.graph_names import WRITES, Spot
-from lastgood.adapters.importing import Count, Progress, quietly
+from lastgood.adapters.importing import STRANGE, Count, Progress, quietly
 from lastgood.adapters.langgraph.memory import Memory
 from lastgood.adapters.langgraph.opening import core_of
 from lastgood.adapters.langgraph.putting import Putting
@@ -40,7 +40,7 @@ def bring_over(client: BlockingClient, source: Source, progress: Progress = quie
                 count = count.plus(step)
                 progress(count)
             count = count._replace(threads=count.threads + 1)
-        except (LastgoodError, ValueError) as error:
+        except (LastgoodError, *STRANGE) as error:
             count = count.without(thread, error)
     return count
 
