@@ -84,6 +84,11 @@ class TestFork:
         assert (shown.code, shown.out, shown.err.count("\n")) == (code, "", 1)
         assert error in shown.err
 
+    def test_a_path_that_is_set_twice_is_told(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("fork", "run-001@3", "--set", "n=1", "--set", "n=2")
+        assert (shown.code, shown.out) == (2, "")
+        assert "--set n is there twice." in shown.err
+
 
 class TestMoves:
     def test_rewind_undo_and_back_again(self, here: Path, lastgood: Run) -> None:

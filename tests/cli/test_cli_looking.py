@@ -42,6 +42,10 @@ class TestThreads:
         assert "run-001" in rest.out
         assert HOSTILE not in rest.out
 
+    def test_says_when_there_are_no_more(self, here: Path, lastgood: Run) -> None:
+        shown = lastgood("threads", "--sort", "name", "--after", "z")
+        assert (shown.code, "No more threads." in shown.out) == (0, True)
+
     def test_says_when_nothing_is_like_that(self, here: Path, lastgood: Run) -> None:
         shown = lastgood("threads", "--status", "failed")
         assert shown.code == 0

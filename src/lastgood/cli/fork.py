@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import Any
 
 from lastgood import BlockingClient, Header, SerializationError
@@ -19,7 +20,7 @@ from lastgood.codec import Codec
 
 def run(options: Namespace) -> int:
     """Fork."""
-    edits = dict(map(_edit, options.set))
+    edits = _edits(options.set)
     with opened(options) as client:
         source = client.resolve(targets.ref(client, options.ref))
         id = client.fork(
@@ -37,6 +38,15 @@ def run(options: Namespace) -> int:
             lane = targets.lane(client, made.session_id, made.agent_id)
             _print(source, made, lane, options)
     return 0
+
+
+def _edits(texts: Sequence[str]) -> dict[str, Any]:
+    edits: dict[str, Any] = {}
+    for path, value in map(_edit, texts):
+        if path in edits:
+            raise Refusal(f"--set {path} is there twice.", exit_code=USAGE)
+        edits[path] = value
+    return edits
 
 
 def _edit(text: str) -> tuple[str, Any]:

@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
             printing.document({"threads": list(map(_as_json, page)), "next": page.next})
         else:
             asked = (options.agent, options.status, options.user, options.search)
-            _print(client, page, filtered=any(asked))
+            _print(client, page, filtered=any(asked), later=options.after is not None)
     return 0
 
 
@@ -116,13 +116,10 @@ def _as_json(shown: Shown) -> dict[str, object]:
     return {**fields, "status": shown.status, "waits_for": shown.questions}
 
 
-def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool) -> None:
+def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool, later: bool) -> None:
     terminal = Terminal.on(sys.stdout)
     if not page.items:
-        begin = 'Open one: client.run("my-first-thread", initial={}).'
-        none = f"No threads yet. {begin} Another tenant's: --tenant NAME."
-        rest = "None of its threads is like that." if filtered else none
-        terminal.line(clean(f"{client.url}: {rest}"))
+        terminal.line(clean(f"{client.url}: {_nothing(filtered=filtered, later=later)}"))
         return
     printing.table(terminal, _COLUMNS, [_row(shown) for shown in page])
     for shown in page:
@@ -136,6 +133,15 @@ def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool) -> None
     if page.next is not None:
         after = shlex.join(chosen("--after", page.next))
         printing.note(f"There are more: --limit {2 * len(page)}, or {after}")
+
+
+def _nothing(*, filtered: bool, later: bool) -> str:
+    if later:
+        return "No more threads."
+    if filtered:
+        return "None of its threads is like that."
+    begin = 'Open one: client.run("my-first-thread", initial={}).'
+    return f"No threads yet. {begin} Another tenant's: --tenant NAME."
 
 
 def _agents(info: ThreadInfo) -> str:
