@@ -80,9 +80,9 @@ _MEANINGS: dict[int, tuple[type[LastgoodError], str, str]] = {
         CheckpointIntegrityError,
         "{label} is damaged ({error}).",
         (
-            "Copy the file and its -wal away before anything else; `lastgood copy --salvage` brings "
-            "what can be restored into another store. If it was just put back from a backup: put it "
-            "back again, while nobody has it open and without the old -wal and -shm."
+            "Copy the file and its -wal away before anything else; `lastgood copy --salvage` "
+            "brings what can be restored into another store. If it was just put back from a "
+            "backup: put it back again, while nobody has it open and without the old -wal and -shm."
         ),
     ),
 }
