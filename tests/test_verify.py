@@ -186,7 +186,7 @@ class TestAFile:
             pytest.raises(CheckpointIntegrityError, match=f"is damaged .{told}") as refused,
         ):
             client.restore(ids["s@1"])
-        assert "`lastgood copy` brings what is whole" in refused.value.hint
+        assert "`lastgood copy --salvage` brings what can be restored" in refused.value.hint
         assert found(verified(path))
 
     def test_rows_left_of_a_deleted_thread(self, path: Path) -> None:
