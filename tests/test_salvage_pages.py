@@ -126,3 +126,35 @@ def test_a_lane_that_is_lost_is_on_the_branch_of_its_last_move(tmp_path: Path) -
         beside = target.latest(session_id="hurt")
         assert beside is not None
         assert beside.state == {"n": "beside"}
+
+
+class Stopped(Exception):
+    """By who is told how far it is."""
+
+
+def stopping(done: int, total: int) -> None:
+    if done > total // 3:
+        raise Stopped
+
+
+def test_one_that_was_interrupted_is_begun_again(tmp_path: Path) -> None:
+    """What the first pass found out about digests has to be found out again."""
+    with BlockingClient.sqlite(tmp_path / "store.db", durability="relaxed") as client:
+        notes: list[str] = []
+        for number in range(900):
+            notes = [*notes, f"{number} " * 100]
+            client.save("a", session_id="hurt", execution_state={"notes": notes})
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        connection.execute("DELETE FROM lastgood_checkpoint WHERE key & 0xffff = 500")
+        connection.execute("UPDATE lastgood_part SET digest = x'00' WHERE key & 0xffff = 4")
+        connection.execute("UPDATE lastgood_part SET born = 99999 WHERE key & 0xffff = 9")
+        connection.commit()
+    copy = BlockingClient.sqlite(tmp_path / "copy.db", durability="relaxed")
+    with BlockingClient.sqlite(tmp_path / "store.db") as client, copy:
+        with pytest.raises(Stopped):
+            client.copy_to(copy, salvage=True, progress=stopping)
+        (hurt,) = client.copy_to(copy, salvage=True).salvaged
+        assert (hurt.lost, hurt.remarks) == (("hurt@500",), ())
+        assert copy.verify(data=True).clean
+        assert copy.restore("hurt@900").state == {"notes": notes}
+        assert client.copy_to(copy, salvage=True).same == 1

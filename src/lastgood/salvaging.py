@@ -144,9 +144,10 @@ class Salvage(ThreadReading):
     def _part(self, row: CheckpointRow, spot: Spot, stored: dict[Spot, StoredPart]) -> StoredPart:
         """A part of a state that is right: where its digest or its origin is not, that is."""
         part = stored.get(spot)
-        if part is not None and type(part.data) is bytes:
+        if part is not None:
             born = part.born if part.born in range(1, row.seq + 1) else row.seq
-            stored[spot] = part._replace(digest=part_digest(part.data), born=born)
+            digest = part_digest(part.data) if type(part.data) is bytes else part.digest
+            stored[spot] = part._replace(digest=digest, born=born)
         return super()._part(row, spot, stored)
 
 
