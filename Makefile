@@ -51,8 +51,8 @@ test: .venv/test.ok .venv/frameworks.ok $(OLDEST) $(if $(NEWER),.venv/agentflow.
 	$(if $(OLDEST),.venv/oldest/bin/python -m pytest -n 2 $(WITH_OLDEST))
 
 test-fast: .venv/test.ok ## every test but the faults, the slow ones, those on servers and what `make check` runs
-	$(PYTEST) -n 2 -m "not fault and not slow and not server" tests \
-		--ignore tests/langgraph --ignore tests/test_architecture.py
+	$(PYTEST) -n 2 -m "not fault and not slow and not server" --hypothesis-profile quick \
+		tests --ignore tests/langgraph --ignore tests/test_architecture.py
 
 check: .venv/dev.ok ## lint, format, types, spelling, architecture
 	.venv/dev/bin/ruff check .

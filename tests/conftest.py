@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 from lastgood.driver import is_blocking
 from lastgood.testing.servers import VARIABLES, Fleet, ServerMissing, address
@@ -28,6 +29,9 @@ FLEET = pytest.StashKey[Fleet]()
 OUTCOMES = pytest.StashKey[dict[str, Outcome]]()
 FIXTURES = {f"{kind}_url": kind for kind in VARIABLES}
 DIRECTORY = "lastgood_servers"
+
+# `make test-fast` draws a quarter of the examples, `make test` all of them.
+settings.register_profile("quick", max_examples=25)
 
 
 def pytest_configure(config: pytest.Config) -> None:

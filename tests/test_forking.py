@@ -28,6 +28,7 @@ def test_a_store_does_not_stay_for_having_been_there_at_a_fork(tmp_path: Path, k
     assert stayed() is None
 
 
+@pytest.mark.slow
 def test_a_fork_while_another_thread_opens_stores(tmp_path: Path) -> None:
     """The child does not inherit a lock of SQLite's own that nobody in it will let go of."""
     client = BlockingClient.sqlite(tmp_path / "x.db")

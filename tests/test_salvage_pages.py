@@ -67,6 +67,7 @@ def salvaged(path: Path) -> tuple[CopyReport, dict[str, Any]]:
         return report, found
 
 
+@pytest.mark.slow
 def test_every_page_in_turn(store: tuple[Path, dict[str, Any]]) -> None:
     path, states = store
     names, spared, counts = roots(path), set(), []

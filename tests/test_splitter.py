@@ -21,7 +21,7 @@ from lastgood.pages import SLICE
 from lastgood.splitting import INLINE, addition, split
 
 EXAMPLES = settings(
-    max_examples=60,
+    max_examples=settings.default.max_examples * 6 // 10,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

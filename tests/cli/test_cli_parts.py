@@ -204,6 +204,7 @@ class TestDoctor:
         assert lastgood("doctor", "--store", ".").code == 1
         assert lastgood("doctor", "--store", "none/a.db").code == 1
 
+    @pytest.mark.slow  # it is waited for
     def test_a_file_that_another_program_has_to_itself(self, here: Path, lastgood: Run) -> None:
         with closing(sqlite3.connect("lastgood.db", isolation_level=None)) as other:
             other.execute("PRAGMA locking_mode = EXCLUSIVE")

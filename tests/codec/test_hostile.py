@@ -21,7 +21,11 @@ from lastgood.codec.msgpack import ext
 from lastgood.errors import SerializationError
 
 codec = Codec()
-patient = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=400)
+patient = settings(
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
+    max_examples=4 * settings.default.max_examples,
+)
 packed_samples = [codec.pack(value) for value in SAMPLES.values()]
 codes = st.sampled_from(sorted(v for k, v in vars(Number).items() if k.isupper())) | st.integers(
     0, 127

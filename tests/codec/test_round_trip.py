@@ -164,7 +164,11 @@ def _containers(inner):
 values = st.recursive(scalars, _containers, max_leaves=25)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=300)
+@settings(
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
+    max_examples=3 * settings.default.max_examples,
+)
 @given(values)
 def test_any_value_survives_both_spellings(value):
     packed = codec.pack(value)

@@ -55,7 +55,7 @@ def quickly() -> Iterator[None]:
     walking.UNTRACKED, forms.MANY = before
 
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=settings.default.max_examples * 4 // 10, deadline=None)
 slow = pytest.mark.slow
 with_each_manager = pytest.mark.parametrize(
     "name", ["json", pytest.param("pickle", marks=slow), pytest.param("uncached", marks=slow)]
