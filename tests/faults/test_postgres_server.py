@@ -176,6 +176,24 @@ def test_connections_that_were_ended_while_they_lay_idle(
 
 
 @contextmanager
+def crowded(harness: PostgresHarness, count: int) -> Iterator[None]:
+    """Let statements on threads wait until so many connections have one."""
+
+    def wait() -> None:
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        while connection.execute(waiting).fetchone() < (count,):
+            time.sleep(0.01)
+        connection.rollback()
+
+    with psycopg.connect(harness.url) as connection:
+        connection.execute(f"LOCK TABLE {harness.schema}.thread IN ACCESS EXCLUSIVE MODE")
+        thread = threading.Thread(target=wait)
+        thread.start()
+        yield
+        thread.join()
+
+
+@contextmanager
 def silenced(url: str) -> Iterator[int]:
     """Let no connection of a client be answered any more, as if they led to a host that is gone;
     gives how many there are. New ones lead to one that is there.
@@ -204,7 +222,9 @@ def test_connections_that_all_lead_nowhere(
 
     async def body(store: Store) -> None:
         client = store.client()
-        await store.together([lambda n=n: client.log(f"{n}") for n in range(8)])
+        await client.log("s")
+        with crowded(store.harness, 4):
+            await store.together([lambda n=n: client.log(f"{n}") for n in range(8)])
         with silenced(server.url) as count:
             assert count > 3
             for number in range(3):
