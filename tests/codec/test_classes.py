@@ -254,6 +254,37 @@ def test_a_field_added_to_the_class_gets_its_plain_default(module):
         assert calls == []
 
 
+def test_a_default_that_objects_find_in_their_class_stays_there(module):
+    """They are made without the field, so what came back would be other bytes than what was."""
+
+    @dataclasses.dataclass
+    class Task:
+        name: str
+        is_done: bool = dataclasses.field(default=False, init=False)
+
+    @dataclasses.dataclass(init=False)
+    class Usage:
+        requests: int = 0
+        tokens: int = 0
+
+        def __init__(self, requests):
+            self.requests = requests
+
+    @dataclasses.dataclass(slots=True)
+    class Slotted:
+        name: str
+        is_done: bool = dataclasses.field(default=False, init=False)
+
+    for cls in (Task, Usage, Slotted):
+        value = place(module, cls)(1)
+        restored = codec.unpack(codec.pack(value))
+        assert restored == value
+        assert codec.pack(restored) == codec.pack(value)
+    assert vars(codec.unpack(codec.pack(Task("a")))) == {"name": "a"}
+    assert not codec.unpack(stored("vanishing:Task", {"name": "a"})).is_done
+    assert codec.unpack(stored("vanishing:Slotted", {"name": "a"})).is_done is False
+
+
 def test_a_default_that_a_class_shares_is_the_same(module):
     """Only models copy whatever can change; what stands for nothing is known by its identity."""
 

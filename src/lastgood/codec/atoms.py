@@ -20,6 +20,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from lastgood.codec.kinds import Family, Kind, Nested, Number, Refused, Unresolved
 
 MAX_INT_BYTES = 16 * 1024
+_LOCAL_UTC = timezone(timedelta(0), "UTC")
+"""What `astimezone()` gives where the local time is UTC: equal to that, and another object."""
 
 # No dots: a zone name becomes a file path, and in `zoneinfo` also the name of a package.
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+)*")
@@ -69,6 +71,8 @@ def _maker(cls: type[datetime | time]) -> Callable[[Any], object]:
         text, fold, zone = body
         if zone is not None and not isinstance(zone, tzinfo):
             raise Unresolved(cls.__name__, "its time zone is not known here")
+        if zone is UTC and not fold:  # else it is text alone
+            zone = _LOCAL_UTC
         return cls.fromisoformat(text).replace(tzinfo=zone, fold=fold)
 
     return make

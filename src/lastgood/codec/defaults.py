@@ -36,8 +36,15 @@ def of_attributes(cls: type) -> dict[str, Make]:
             name: _default(default, getattr(default, "factory", None)) for name, default in rows
         }
     else:
-        found = {f.name: _default(f.default, f.default_factory) for f in dataclasses.fields(cls)}
+        own = [f for f in dataclasses.fields(cls) if not _left_to_class(cls, f)]
+        found = {f.name: _default(f.default, f.default_factory) for f in own}
     return {name: make for name, make in found.items() if make and not _kept_elsewhere(cls, name)}
+
+
+def _left_to_class(cls: type, field: dataclasses.Field[Any]) -> bool:
+    """Whether an object is made without a field, as it finds the default in its class."""
+    is_set = field.init and getattr(attribute(cls, "__dataclass_params__"), "init", True)
+    return not is_set and attribute(cls, field.name) is field.default
 
 
 def _kept_elsewhere(cls: type, name: str) -> bool:
