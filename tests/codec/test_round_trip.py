@@ -43,10 +43,12 @@ def test_packing_again_what_came_back_gives_the_same_bytes(value):
     assert codec.pack(codec.loads_text(codec.dumps_text(value))) == packed
 
 
-@pytest.mark.parametrize("made", [datetime(2024, 1, 1), time(1, 2)], ids=repr)
-def test_local_time_on_a_machine_in_utc_comes_back_as_it_is(made):
+LOCAL = timezone(timedelta(0), "UTC")
+
+
+@pytest.mark.parametrize("value", [datetime(2024, 1, 1, tzinfo=LOCAL), time(1, tzinfo=LOCAL)])
+def test_local_time_on_a_machine_in_utc_comes_back_as_it_is(value):
     """`datetime.now().astimezone()` has a time zone there that is equal to `UTC`, and is not it."""
-    value = made.replace(tzinfo=timezone(timedelta(0), "UTC"))
     packed = codec.pack(value)
     found = codec.unpack(packed)
     assert (found, repr(found)) == (value, repr(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -470,3 +471,81 @@ def test_the_state_of_another_object_is_copied_as_ever() -> None:
     assert before.notes is not found.notes
     assert before.memory.facts == ["a"]
     assert before.memory is not found.memory
+
+
+class Member(Checkpointable):
+    """Holds what others hold too, and makes what is no state anew behind a load."""
+
+    def __init__(self, *held: Any) -> None:
+        self.held = list(held)
+        self._client = threading.Lock()  # which nobody can copy
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        super().load_state_dict(state, strict=strict)
+        self._client = threading.Lock()
+
+
+def through_a_state(agent: Any) -> Any:
+    found = type(agent)()
+    found.load_state_dict(agent.state_dict())
+    return found
+
+
+@pytest.mark.parametrize("make", [Agent, Member])
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda agent: through_a_store(agent, type(agent)()),
+        lambda agent: through_a_store(agent, agent),
+        through_a_state,
+    ],
+    ids=["new", "in place", "state"],
+)
+def test_what_only_they_hold_they_share_among_each_other(make: Any, way: Way) -> None:
+    board, words = Memory("a"), {"__class__": "data", "__version__": "of a user"}
+    chat = Member([board], words)
+    found = way(make([Member(board, chat, words), Member(chat.held[0], words, chat)]))
+    one, two = (found.memory if make is Agent else found.held[0])[:2]
+    board, chat, words = one.held
+    assert type(board) is Memory
+    assert type(chat) is Member
+    assert words == {"__class__": "data", "__version__": "of a user"}
+    assert (two.held[1], two.held[2]) == (words, chat)
+    assert two.held[1] is words
+    assert two.held[0] is chat.held[0]
+    assert two.held[0][0] is board
+    assert chat.held[1] is words
+
+
+@dataclass
+class Pair:
+    left: Any
+    right: Any
+
+
+@pytest.mark.parametrize("way", [through_a_state, lambda root: through_a_store(root, Member())])
+def test_one_that_leads_back_from_far_below_leads_to_the_same(way: Way) -> None:
+    root, worker = Member(), Member()
+    worker.held = [root]
+    root.held = [Member(Pair(worker, Member()), worker)]
+    found = way(root)
+    pair, worker = found.held[0].held
+    assert pair.left is worker
+    assert worker.held[0] is found
+
+
+class Returning(Member):
+    """Keeps what it was at the last load."""
+
+    def load_state_dict(self, state: Any, *, strict: bool | None = None) -> None:
+        self._before, self._after = Member(), Member()
+        self._before.load_state_dict({**state, "__class__": "Member"})
+        super().load_state_dict(state, strict=strict)
+        self._after.load_state_dict({**state, "__class__": "Member"})
+
+
+def test_objects_that_the_load_does_not_know_have_copies_of_their_own() -> None:
+    found = through_a_store(Agent([Returning(["a"])])).memory[0]
+    assert found.held == found._before.held == found._after.held == [["a"]]
+    assert found.held[0] is not found._before.held[0]
+    assert found.held[0] is not found._after.held[0]

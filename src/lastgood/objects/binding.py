@@ -27,7 +27,7 @@ from lastgood.objects.fields import (
     skipped_by,
     write,
 )
-from lastgood.objects.going import going, is_made
+from lastgood.objects.going import Done, going, is_made
 from lastgood.objects.leaving import left
 from lastgood.objects.marking import meant
 from lastgood.objects.migrating import migrated
@@ -69,8 +69,8 @@ def load(
     *,
     strict: Strict = None,
     own: Stateful | None = None,
-) -> None:
-    """Fill objects with states, which are used up.
+) -> Done:
+    """Fill objects with states, which are used up; gives what has become of each part of them.
 
     One whose class brings its own `load_state_dict` is filled by that, unless it is `own`, whose
     method this is.
@@ -80,6 +80,7 @@ def load(
         binder.bind(state, root)
     binder.prepare()
     binder.write()
+    return Done(binder.objects.values(), binder.became)
 
 
 class _Binder:
@@ -94,6 +95,7 @@ class _Binder:
         self.seen: dict[int, tuple[Any, Any]] = {}
         self.remade: set[int] = set()
         self.new: set[int] = set()
+        self.later: Callable[[object], object] = lambda part: part
 
     def bind(self, state: State, value: Stateful) -> None:
         """Decide that a state goes into an object."""
@@ -115,6 +117,14 @@ class _Binder:
             for name, part in fields_in(state).items():
                 state[name] = self.value(part, current.get(name))
             self._check_fields(state, value)
+
+    def became(self, part: Any) -> object:
+        """What stands for a part of the states that were loaded."""
+        if is_escaped(part):
+            return self.became(part[VALUE])
+        if id(part) in self.objects:
+            return self.objects[id(part)]
+        return self.seen[id(part)][1] if id(part) in self.seen else self.later(part)
 
     def _loads_itself(self, value: Stateful) -> bool:
         return value is not self.own and overrides(value, "load_state_dict")
@@ -224,7 +234,8 @@ class _Binder:
         loading = [*objects_below(value for _, value in own), *meant()] if own else []
         backups = [Backup.of(value) for value in [*(value for _, value in plain), *loading]]
         try:
-            with going([*self.pairs, *_parts_of(plain)] if own else ()):
+            parts = [*self.pairs, *_parts_of(plain)] if own else ()
+            with going(parts, several=len(own) > 1) as self.later:
                 for state, value in own:
                     self._load_one(state, value)
             for state, value in plain:

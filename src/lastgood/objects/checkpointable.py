@@ -55,9 +55,10 @@ class Checkpointable(Stateful):
         """
         _check_state(state)
         # Not `dict(state)` first: a state may lead back to itself.
-        copied = _copied(state, Making(state, self))
+        making = Making(state, self)
+        copied = _copied(state, making)
         own = copied if type(copied) is dict else dict(copied)
-        load([own], [self], strict=strict, own=self)
+        making.note(load([own], [self], strict=strict, own=self))
 
     def clone(self) -> Self:
         """A copy of this object and of the Checkpointables in it, by way of their state.
