@@ -454,3 +454,19 @@ class TestTheKeyOfAUser:
         assert refused.returncode == 1
         assert "WrongKeyError" in refused.stderr
         assert str(tmp_path / "yours" / ".local/share/lastgood/pickle.key") in refused.stderr
+
+
+def test_who_is_overtaken_again_and_again_is_saved_in_the_end() -> None:
+    """As one of dozens of threads that save under one key, on a store that is far away."""
+    manager = CheckpointManager()
+
+    class Slow(Agent):
+        def state_dict(self) -> dict[str, Any]:
+            if self.count < 50:
+                self.count += 1
+                manager.save("k", Agent())
+            return {"count": self.count}
+
+    saved = manager.save("k", Slow())
+    assert manager.history("k", n=1)[0]["id"] == saved
+    assert manager.load("k", Agent(), strict=False).count == 50

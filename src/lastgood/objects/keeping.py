@@ -32,14 +32,13 @@ from lastgood.objects.keys import Key, own_key
 from lastgood.objects.leaving import leaving, names_in
 from lastgood.objects.marking import marking, meaning, without_marks
 from lastgood.objects.models import count_as_set, names_set
-from lastgood.objects.overtaking import InOrder, Order, save_in_order
+from lastgood.objects.overtaking import TRIES, InOrder, Order, save_in_order
 from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
 from lastgood.objects.states import AGENTS, PICKLE, SHARED, State
 from lastgood.objects.unweaving import Graph, graph_of
 from lastgood.objects.weaving import woven, woven_together
 from lastgood.objects.whereabouts import in_the_objects
-from lastgood.pending import TRIES
 from lastgood.refs import Address
 from lastgood.rules import Save
 

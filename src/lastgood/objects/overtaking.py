@@ -17,6 +17,10 @@ from lastgood.core import Core
 from lastgood.rows import CheckpointRow
 from lastgood.rules import Save
 
+TRIES = 1000
+"""How often a state is taken once more: each time another save has come to its end, and of dozens
+at once on a store that is far away one may well be overtaken thirty times.
+"""
 KNOWN = 1024
 """Of so many saves the order is remembered: more are hardly under way at once."""
 
