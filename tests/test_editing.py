@@ -24,6 +24,7 @@ def change(state: object, edits: Any = (), *remove: str) -> Any:
 class Goal:
     text: str
     done: list[int] = field(default_factory=list)
+    is_hidden: bool = field(default=False, init=False)
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,13 @@ def test_a_bounded_deque_and_a_defaultdict_stay_what_they_are() -> None:
 def test_keys_and_elements_are_added() -> None:
     assert change({"a": {}}, {"a.b": 1, "c": 2}) == {"a": {"b": 1}, "c": 2}
     assert change([[]], {"[0][0]": "x", "[1]": "y"}) == [["x"], "y"]
+
+
+def test_a_field_that_is_still_in_the_class_alone_is_put_on_the_object() -> None:
+    goal = Goal("t")
+    found = edited(CODEC, {"a": goal}, {"a.is_hidden": True}, ())
+    assert found["a"].is_hidden is True  # type: ignore[index]
+    assert "is_hidden" not in vars(goal)
 
 
 def test_removing_does_not_shift_what_other_paths_mean() -> None:

@@ -7,6 +7,7 @@ again along the path; the value that was given stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from lastgood import paths
@@ -40,7 +41,7 @@ def _apply(codec: Codec, value: object, changes: Changes, path: paths.Steps) -> 
     if isinstance(shape, Dropped):
         raise _nothing_inside(value, path)
     if shape.family is Family.MAP:
-        content: Any = _items(codec, shape, changes, path)
+        content: Any = _items(codec, shape, value, changes, path)
     elif shape.kind in SETS:
         content = _members(codec, shape, changes, path)
     elif shape.family is Family.ARRAY:
@@ -51,16 +52,23 @@ def _apply(codec: Codec, value: object, changes: Changes, path: paths.Steps) -> 
 
 
 def _items(
-    codec: Codec, shape: Shape, changes: Changes, path: paths.Steps
+    codec: Codec, shape: Shape, value: object, changes: Changes, path: paths.Steps
 ) -> list[tuple[object, object]]:
     content = dict(shape.content)
     for step, below in _by_first_step(changes).items():
-        if step not in content and (not _whole(below) or shape.kind == Number.RECORD):
+        if step not in content and not (_whole(below) and _has_room(value, shape, step)):
             raise _missing((*path, step))
         if shape.kind == Number.RECORD and any(value is _REMOVED for value in _whole(below)):
             raise KeyError(f"{paths.render((*path, step))} is a field and cannot be removed.")
         content[step] = _changed(codec, content.get(step, _REMOVED), below, (*path, step))
     return [(key, item) for key, item in content.items() if item is not _REMOVED]
+
+
+def _has_room(value: object, shape: Shape, step: object) -> bool:
+    """Whether a key can be added: to a record only a field whose default its class has."""
+    return shape.kind != Number.RECORD or (
+        is_dataclass(value) and step in [field.name for field in fields(value)]
+    )
 
 
 def _elements(codec: Codec, shape: Shape, changes: Changes, path: paths.Steps) -> list[object]:
