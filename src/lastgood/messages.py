@@ -196,8 +196,9 @@ _SAID = (
 _PLAIN = (str, int, float, bytes, bytearray, NoneType)
 _SILENT = frozenset({"type", "data", "source", "url", "image_url", "file_data"})
 """What nobody says in a part of somebody's answer: its kind, and what is no text."""
-_KINDS = frozenset({"type", "kind"})
-"""Who has one of these keys is a part; all that is in any other dict is said."""
+_KINDS = ("text", "file", "data")
+"""What A2A calls its parts. These, and whoever has a type, are parts; all that is in any other dict
+is said."""
 _BYTES = frozenset({"inlineData", "inline_data", "thoughtSignature", "thought_signature"})
 """Where the parts of Gemini, which have no kind, have what is no text."""
 
@@ -207,13 +208,15 @@ def _texts(content: object) -> Iterator[str]:
     if isinstance(content, Sequence) and not isinstance(content, str | bytes | bytearray):
         for part in content:
             yield from _texts(part)
-    elif isinstance(content, _PLAIN) or (
-        isinstance(content, Mapping) and not _KINDS & content.keys()
-    ):
+    elif isinstance(content, _PLAIN) or (isinstance(content, Mapping) and not _is_part(content)):
         yield from _inside(content)
     else:
         for name in _SAID:
             yield from _inside(_attribute(content, name))
+
+
+def _is_part(content: Mapping[Any, Any]) -> bool:
+    return "type" in content or content.get("kind") in _KINDS
 
 
 def _inside(value: object) -> Iterator[str]:

@@ -194,6 +194,8 @@ def test_what_a_search_looks_into() -> None:
     assert spoken({"content": parts}) == "said"
     result = {"type": "tool_result", "output": {"status": "sent", "count": 2}}
     assert spoken({"content": [result]}) == "sent\n2"
+    assert spoken({"content": [{"kind": "flight", "to": "Rome"}]}) == "flight\nRome"
+    assert spoken({"content": [{"kind": "file", "file": {"bytes": "b64"}}]}) == ""
     assert spoken({"role": "user"}) == ""
 
 
