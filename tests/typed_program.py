@@ -15,6 +15,7 @@ from lastgood import (
     Page,
     Run,
     ThreadInfo,
+    testing,
 )
 from lastgood.checkpointers import SqliteCheckpointer
 
@@ -72,3 +73,8 @@ def threads_of_messages() -> None:
     anything.put_state({"thread_id": "t"}, {"total": 1})
     orders = SqliteCheckpointer[Order]("lastgood.db")
     assert_type(orders.get_state({"thread_id": "t"}), Order | None)
+
+
+def the_contract() -> None:
+    testing.contract_params(only=[])  # type: ignore[call-arg]
+    testing.run_contract()  # type: ignore[attr-defined]

@@ -26,19 +26,20 @@ A checkpointer outside of this package has cases of its own to pass: see `checkp
 """
 
 from pkgutil import iter_modules
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 from lastgood.registry import MissingExtraError
 
 try:
     import pytest
 except ModuleNotFoundError:
+    if not TYPE_CHECKING:  # a type checker would take any name for one that is here
 
-    def __getattr__(name: str) -> Never:
-        """Servers and faults do without; cases do not."""
-        if name in __all__:
-            raise MissingExtraError('The contract runs in pytest: pip install "lastgood[test]"')
-        raise AttributeError(name)
+        def __getattr__(name: str) -> Never:
+            """Servers and faults do without; cases do not."""
+            if name in __all__:
+                raise MissingExtraError('The contract runs in pytest: pip install "lastgood[test]"')
+            raise AttributeError(name)
 
 else:
     modules = (f"{__name__}.{module.name}" for module in iter_modules(__path__))
