@@ -46,6 +46,13 @@ class TestThreads:
         shown = lastgood("threads", "--sort", "name", "--after", "z")
         assert (shown.code, "No more threads." in shown.out) == (0, True)
 
+    @pytest.mark.parametrize("sort", ["updated", "created", "name"])
+    def test_offers_no_more_where_there_are_none(
+        self, here: Path, lastgood: Run, sort: str
+    ) -> None:
+        assert "There are more" in lastgood("threads", "--limit", "2", "--sort", sort).err
+        assert lastgood("threads", "--limit", "3", "--sort", sort).err == ""
+
     def test_says_when_nothing_is_like_that(self, here: Path, lastgood: Run) -> None:
         shown = lastgood("threads", "--status", "failed")
         assert shown.code == 0
@@ -114,6 +121,13 @@ class TestLog:
         words = ["log", "run-001", "--agent", "clerk", "--branch", "main", "--graph"]
         shown = lastgood(*words, "--limit", "1")
         assert f"Older ones: lastgood {' '.join(words)} --limit 10, or --before" in shown.err
+
+    @pytest.mark.parametrize("how", [[], ["--graph"]])
+    def test_offers_no_older_ones_where_there_are_none(
+        self, here: Path, lastgood: Run, how: list[str]
+    ) -> None:
+        assert "Older ones" in lastgood("log", "run-001", "--limit", "6", *how).err
+        assert lastgood("log", "run-001", "--limit", "7", *how).err == ""
 
     def test_graph(self, here: Path, lastgood: Run) -> None:
         lines = lastgood("log", "run-001", "--graph").out.splitlines()[1:]
@@ -236,6 +250,10 @@ class TestShow:
             ("ann%40x.com/me%40x.com", "ann%40x.com@1"),
             ("x%2Fy", "x%2Fy@1"),
             ("x/y", "x%2Fy@1"),
+            ("x/y@1", "x%2Fy@1"),
+            ("x/y@~0", "x%2Fy@1"),
+            ("ann@x.com@1", "ann%40x.com@1"),
+            ("/x@1", "%2Fx@1"),
             ("100%", "100%25@1"),
             ("100%25", "100%25@1"),
             ("ann@7", "ann%407@1"),
@@ -247,7 +265,8 @@ class TestShow:
         self, here: Path, lastgood: Run, ref: str, name: str
     ) -> None:
         with BlockingClient.sqlite("lastgood.db") as client:
-            for thread in ("ann@x.com", "x/y", "100%", "ann@7", "single@1", "50%", "50%25"):
+            names = ("ann@x.com", "x/y", "/x", "100%", "ann@7", "single@1", "50%", "50%25")
+            for thread in names:
                 client.save("me@x.com", session_id=thread, execution_state={})
         assert json.loads(lastgood("show", ref, "--json").out)["name"] == name
 

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from lastgood import BlockingClient, BranchInfo, Header, watching
+from lastgood import BlockingClient, BranchInfo, Header, Page, watching
 from lastgood.cli import graphs, printing, targets
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import USAGE, Command, Refusal, agent_option, limit_option, seq_number
@@ -71,31 +71,39 @@ def run(options: Namespace) -> int:
 
 
 def _list(client: BlockingClient, options: Namespace, *, named: bool) -> int:
-    page = client.log(
-        options.thread,
-        agent_id=options.agent,
-        branch=options.branch,
-        step_name=options.step,
-        limit=options.limit,
-        after=options.before,
-    )
+    page = _page(client, options, options.limit, options.before)
     marks = Marks.of(client, options.thread)
     if options.json:
         printing.document(_as_json(options.thread, page.items, marks, page.next))
         return 0
     terminal = Terminal.on(sys.stdout)
     filtered = any((options.agent, options.branch, options.step, options.before))
-    complete = page.next is None or filtered
+    # A page that is full has a place to go on from, also where nothing is behind it.
+    goes_on = page.next is not None and bool(_page(client, options, 1, page.next))
+    complete = not goes_on or filtered
     if not named:
         whose = terminal.styled(clean(options.thread), "yellow", "bold")
         terminal.line(f"{whose}  the thread that was touched last")
     draw(terminal, page.items, marks, graph=options.graph, complete=complete)
-    if page.next is not None:
+    if goes_on:
         more = again(options, "log", options.thread, more=_asked(options))
         printing.note(f"Older ones: {more}, or --before {page.next}")
     elif not page.items:
         printing.note(f"{options.thread}: {_nothing(marks, filtered=filtered)}")
     return 0
+
+
+def _page(
+    client: BlockingClient, options: Namespace, limit: int, after: str | None = None
+) -> Page[Header]:
+    return client.log(
+        options.thread,
+        agent_id=options.agent,
+        branch=options.branch,
+        step_name=options.step,
+        limit=limit,
+        after=after,
+    )
 
 
 def _asked(options: Namespace) -> list[str]:
@@ -185,13 +193,7 @@ def step(header: Header) -> Cell:
 def _follow(client: BlockingClient, options: Namespace) -> int:
     thread = options.thread
     marks = Marks.of(client, thread)
-    before = client.log(
-        thread,
-        agent_id=options.agent,
-        branch=options.branch,
-        step_name=options.step,
-        limit=min(options.limit, _FOLLOWED),
-    )
+    before = _page(client, options, min(options.limit, _FOLLOWED))
     terminal = Terminal.on(sys.stdout)
     if not options.json:
         printing.note(f"Following {quote(thread)}; Ctrl-C ends it.")

@@ -150,21 +150,28 @@ def _address(client: BlockingClient, text: str) -> str:
     try:
         parsed = parse(text)
     except ValueError:
-        return _head(client, text) or text  # the client says what is wrong with it
+        # The client says what is wrong with what is none.
+        return _head(client, text) or _as_typed(client, text) or text
     if not isinstance(parsed, Address) or is_thread(client, parsed.thread):
         return text
-    found = _head(client, text)
+    found = _head(client, text) or _as_typed(client, text)
     if found is None:
         raise _no_thread(client, parsed.thread)
     return found
+
+
+def _as_typed(client: BlockingClient, text: str) -> str | None:
+    """The address that `ann/42@3` is short for, where a thread has `ann/42` for a name."""
+    name, _, selector = text.rpartition("@")
+    return f"{quote(name)}@{selector}" if name and is_thread(client, name) else None
 
 
 def _head(client: BlockingClient, text: str) -> str | None:
     """The head of a thread, or of `thread/agent`, that was typed without a selector."""
     if (name := _known(client, text)) is not None:
         return f"{quote(name)}@"
-    place, slash, agent = text.partition("/")
-    if slash and agent and (name := _known(client, place)) is not None:
+    place, _, agent = text.partition("/")
+    if place and agent and (name := _known(client, place)) is not None:
         return f"{quote(name)}/{quote(unquote(agent))}@"
     return None
 

@@ -49,8 +49,7 @@ def run(options: Namespace) -> int:
         if options.json:
             printing.document({"threads": list(map(_as_json, page)), "next": page.next})
         else:
-            asked = (options.agent, options.status, options.user, options.search)
-            _print(client, page, filtered=any(asked), later=options.after is not None)
+            _print(client, page, options)
     return 0
 
 
@@ -116,10 +115,16 @@ def _as_json(shown: Shown) -> dict[str, object]:
     return {**fields, "status": shown.status, "waits_for": shown.questions}
 
 
-def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool, later: bool) -> None:
+def _goes_on(client: BlockingClient, options: Namespace, after: str) -> bool:
+    """A page that is full has a place to go on from, also where nothing is behind it."""
+    rest = Namespace(**{**vars(options), "after": after, "limit": 1})
+    return bool(_page(client, rest))
+
+
+def _print(client: BlockingClient, page: Page[Shown], options: Namespace) -> None:
     terminal = Terminal.on(sys.stdout)
     if not page.items:
-        terminal.line(clean(f"{client.url}: {_nothing(filtered=filtered, later=later)}"))
+        terminal.line(clean(f"{client.url}: {_nothing(options)}"))
         return
     printing.table(terminal, _COLUMNS, [_row(shown) for shown in page])
     for shown in page:
@@ -130,15 +135,15 @@ def _print(client: BlockingClient, page: Page[Shown], *, filtered: bool, later: 
         for question in shown.questions:
             text = f"{info.thread_id} waits for {graphs.readable(question)}"
             terminal.line(clean(text), "yellow")
-    if page.next is not None:
+    if page.next is not None and _goes_on(client, options, page.next):
         after = shlex.join(chosen("--after", page.next))
         printing.note(f"There are more: --limit {2 * len(page)}, or {after}")
 
 
-def _nothing(*, filtered: bool, later: bool) -> str:
-    if later:
+def _nothing(options: Namespace) -> str:
+    if options.after is not None:
         return "No more threads."
-    if filtered:
+    if any((options.agent, options.status, options.user, options.search)):
         return "None of its threads is like that."
     begin = 'Open one: client.run("my-first-thread", initial={}).'
     return f"No threads yet. {begin} Another tenant's: --tenant NAME."
