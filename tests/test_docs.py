@@ -208,6 +208,14 @@ def test_every_block_says_what_it_is(page: Path) -> None:
 
 
 @each_page
+def test_commands_are_quoted_as_every_shell_takes_them(page: Path) -> None:
+    """An index such as `[3]` is a pattern to a shell, and where no file fits it zsh refuses."""
+    typed = re.findall(r"^ *lastgood .*", page.read_text(), re.MULTILINE)
+    bare = {line: re.sub(r"'[^']*'", "", line) for line in typed}
+    assert [line for line, words in bare.items() if set(words) & set("[]*?")] == []
+
+
+@each_page
 def test_an_excuse_stands_before_python_and_gives_a_reason(page: Path) -> None:
     excused = [b for b in python_blocks(page) if b.excuse is not None]
     comments = re.findall(r"^<!-- not run\b", page.read_text(), re.MULTILINE)

@@ -67,7 +67,7 @@ BLAME = Command(
     epilog="""\
 examples:
   lastgood blame run-001 plan.goal
-  lastgood blame run-001@42 messages[3].text
+  lastgood blame run-001@42 'messages[3].text'
 
 with --json: {"path", "value", "checkpoint", "before", "path_then"}; checkpoints are as in `log
 --json`, "before" may be null""",

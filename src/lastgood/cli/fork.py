@@ -130,7 +130,7 @@ Paths are those of the state as it was. An index one past the end of a list appe
 
 examples:
   lastgood fork run-001@42 --set 'plan.goal="refund"' --branch refund --switch
-  lastgood fork run-001@42 --set 'limits.retries=3' --remove messages[7]
+  lastgood fork run-001@42 --set 'limits.retries=3' --remove 'messages[7]'
 
 with --json: the new checkpoint as in `log --json`, "source" (the short name of where it began) and
 "current" (whether the agent goes on from it)""",

@@ -127,7 +127,7 @@ SHOW = Command(
     epilog="""\
 examples:
   lastgood show run-001
-  lastgood show run-001@42 --path messages[3].text --full
+  lastgood show run-001@42 --path 'messages[3].text' --full
 
 with --json: the fields of a checkpoint as in `log --json`, and "state" in the text spelling of the
 codec: what JSON has no word for is {"$lg": KIND, "v": ...}. With --path: {"name", "path",
