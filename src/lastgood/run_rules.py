@@ -142,6 +142,8 @@ class Outcome(NamedTuple):
     error: str | None = None
     """What to tell of it; never the state."""
     result: bytes = b""
+    refused: bool = False
+    """Whether somebody else was faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class Leave(Repeatable):
         return Scope(self.tenant, place.session_id, place.agent_id, place.branch, run=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
-        status, closed, error, result = self.outcome
+        status, closed, error, result, _ = self.outcome
         run = self._finished(found) if status == "done" else self._left(found)
         if run is None:
             return Writes()
@@ -186,7 +188,12 @@ class Leave(Repeatable):
         run = found.run
         if run is None or run.id != self.run or run.status == "done":
             return None
+        if self.outcome.refused and run.closed and self._is_overtaken(found):
+            return None  # and who was faster has ended it
         return None if run.status == "running" and run.inside != self.attempt else run
+
+    def _is_overtaken(self, found: Found) -> bool:
+        return found.head is not None and found.head.seq > (self.base.seq if self.base else 0)
 
     def _finished(self, found: Found) -> RunRow:
         """If somebody has entered since and has saved, the run is theirs."""
@@ -199,12 +206,12 @@ class Leave(Repeatable):
                 head=found.tip and found.tip.label,
                 hint="Open the run again.",
             )
-        seq = self.base.seq if self.base else 0
         others = run.attempt != self.attempt or (
             run.status == "done" and run.inside != -self.attempt
         )
-        if others and found.head is not None and found.head.seq > seq:
-            raise moved_on(where, found, self.base, f"@{seq}" if self.base else "an empty lane")
+        if others and self._is_overtaken(found):
+            began = f"@{self.base.seq}" if self.base else "an empty lane"
+            raise moved_on(where, found, self.base, began)
         return run
 
 
@@ -267,7 +274,8 @@ def outcome_of(error: BaseException | None) -> Outcome:
     if isinstance(error, Exception):
         text = f"{type(error).__name__}: {_text_of(error)}"[:ERROR_LIMIT]
         told = text.encode("utf-8", "backslashreplace").decode()
-        return Outcome("failed", closed=False, error=told)
+        refused = isinstance(error, StaleWriterError)
+        return Outcome("failed", closed=False, error=told, refused=refused)
     return Outcome("stale", closed=False, error=type(error).__name__)
 
 

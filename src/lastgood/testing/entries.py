@@ -91,6 +91,24 @@ async def the_slower_of_two_is_refused(store: Store) -> None:
 
 
 @case()
+async def the_slower_of_two_leaves_last(store: Store) -> None:
+    """Nor does it where the other has come to its end by then. A run that failed stays failed."""
+    client = store.client()
+    for thread, error in (("clean", None), ("failed", Custom("the quick one"))):
+        with pytest.raises(StaleWriterError):  # noqa: PT012
+            async with client.run(thread, initial={"n": 0}) as slow:
+                quick = client.run(thread)
+                await quick.__aenter__()
+                await quick.save({"n": 1})
+                await left(quick, error)
+                await slow.save({"n": "late"})
+    assert await status(client, "clean") == "idle"
+    assert await status(client, "failed") == "failed"
+    async with client.run("clean") as later:
+        assert not later.resumed
+
+
+@case()
 async def a_refusal_from_elsewhere_is_a_failure(store: Store) -> None:
     """A StaleWriterError of another thread's save inside of the block is an exit like others."""
     client = store.client()
