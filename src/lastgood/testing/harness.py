@@ -68,7 +68,7 @@ class BackendHarness:
     quick = True
     """Whether its cases belong into the quick loop."""
     turns_clock = False
-    """Whether the backend reads `self.time`; if not, cases sleep."""
+    """Whether the backend reads `self.time`; if not, cases sleep, or are skipped."""
     address: str | None = None
     """The url under which another process opens the same data; None if none can."""
 

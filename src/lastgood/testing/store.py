@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeVar, Unpack, cast
 
+import pytest
+
 from lastgood.backend import Backend
 from lastgood.client import BlockingClient, Client
 from lastgood.codec import Codec
@@ -25,6 +27,8 @@ from lastgood.testing.harness import BackendHarness
 T = TypeVar("T")
 Colour = Literal["async", "blocking"]
 COLOURS: tuple[Colour, ...] = ("async", "blocking")
+PATIENCE = 15
+"""How many seconds a case sleeps where a clock cannot be turned; for more it is skipped."""
 
 
 class Store:
@@ -71,6 +75,10 @@ class Store:
         """Let the store's clock run on."""
         if self.harness.turns_clock:
             self.harness.time.shift += seconds
+        elif seconds > PATIENCE:
+            pytest.skip(
+                f"{type(self.harness).__name__} cannot turn its clock by {seconds:g} seconds"
+            )
         else:
             await asyncio.sleep(seconds)
 
