@@ -331,8 +331,8 @@ async def the_newest_that_errors_name_can_be_read(store: Store) -> None:
     """What was saved last and is gone is not what to try instead."""
     client = store.client()
     first, second = [await save(client, "s", {"n": number}) for number in range(2)]
-    await save(client, "s", {"n": 2}, ttl_seconds=60)
-    store.harness.time.shift = 61.0
+    await save(client, "s", {"n": 2}, ttl_seconds=1)
+    await store.pass_time(1.5)
     for newest, removed in (("@2", second), ("@1", first)):
         with pytest.raises(CheckpointNotFoundError) as caught:
             await client.resolve("s@~9")
