@@ -115,10 +115,14 @@ def _as_json(shown: Shown) -> dict[str, object]:
     return {**fields, "status": shown.status, "waits_for": shown.questions}
 
 
-def _goes_on(client: BlockingClient, options: Namespace, after: str) -> bool:
+def _goes_on(client: BlockingClient, options: Namespace, after: str | None) -> bool:
     """A page that is full has a place to go on from, also where nothing is behind it."""
-    rest = Namespace(**{**vars(options), "after": after, "limit": 1})
-    return bool(_page(client, rest))
+    while after is not None:
+        page = _asked(client, options, options.limit, after)
+        if any(_wanted(client, options, info) for info in page):
+            return True
+        after = page.next
+    return False
 
 
 def _print(client: BlockingClient, page: Page[Shown], options: Namespace) -> None:
