@@ -100,7 +100,7 @@ async def _select(core: Core, address: Address, meant: str | None) -> Located | 
         return found if found is None or agent in (None, found.agent) else None
     if selector == "tag":
         return await _tagged(core, address)
-    agent = agent or await agent_in(core, thread, meant)
+    agent = agent or await agent_in(core, thread, meant, address)
     if agent is None:
         return None
     branch = str(value) if selector == "branch" else None
@@ -137,9 +137,10 @@ async def _tagged(core: Core, address: Address) -> Located | None:
 class SeveralAgentsError(ValueError):
     """A thread has several agents, and none of them was named."""
 
-    def __init__(self, thread: str, agents: Sequence[str]) -> None:
+    def __init__(self, thread: str, agents: Sequence[str], asked: Address | None = None) -> None:
+        asked = asked or Address(thread, None, "head")
         self.agents = agents
-        self.ref = f"{refs.quote(thread)}/{refs.quote(agents[0])}@"
+        self.ref = str(asked._replace(agent=agents[0]))
         self.found = f"thread {thread!r} has {len(agents)} agents: {', '.join(agents[:10])}."
         super().__init__(f"{self.found} Name one: agent_id=..., or '{self.ref}'.")
 
@@ -166,13 +167,17 @@ async def check_agent(core: Core, thread: str, agent: str) -> None:
         raise await _not_found(core, str(Address(thread, agent, "head")))
 
 
-async def agent_in(core: Core, thread: str, meant: str | None = None) -> str | None:
+async def agent_in(
+    core: Core, thread: str, meant: str | None = None, asked: Address | None = None
+) -> str | None:
     """The agent that an address is about which names none; None if there is no agent yet."""
     outline = await core.backend.outline(core.tenant, thread, only="lanes")
-    return None if outline is None else _only(thread, outline, meant)
+    return None if outline is None else _only(thread, outline, meant, asked)
 
 
-def _only(thread: str, outline: Outline, meant: str | None) -> str | None:
+def _only(
+    thread: str, outline: Outline, meant: str | None, asked: Address | None = None
+) -> str | None:
     agents = [lane.agent for lane in outline.lanes]
     if len(agents) < 2:
         return agents[0] if agents else None
@@ -180,7 +185,7 @@ def _only(thread: str, outline: Outline, meant: str | None) -> str | None:
         return meant
     if above := [agent for agent in agents if _is_above(agent, agents)]:
         return above[0]
-    raise SeveralAgentsError(thread, agents)
+    raise SeveralAgentsError(thread, agents, asked)
 
 
 def _is_above(agent: str, agents: Sequence[str]) -> bool:

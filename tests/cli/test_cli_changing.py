@@ -138,7 +138,7 @@ class TestMoves:
             (["undo", "single"], 3, "nothing to undo"),
             (["undo", "run-001"], 2, "has 2 agents: clerk, approver. Name one: --agent clerk."),
             (["bisect", "run-001", "--", "true"], 2, "Name one: --agent clerk."),
-            (["fork", "run-001@~1"], 2, "Name one: 'run-001/clerk@'."),
+            (["fork", "run-001@~1"], 2, "Name one: 'run-001/clerk@~1'."),
             (["switch", "single", "none"], 3, "has no branch 'none'"),
             (["switch", "single", "mian"], 3, "no branch 'mian'. Did you mean 'main'?"),
             (["undo", "run-001", "--agent", "clrk"], 3, "no agent 'clrk'. Did you mean 'clerk'?"),

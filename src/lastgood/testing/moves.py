@@ -169,12 +169,13 @@ async def the_agent_is_named_once(store: Store) -> None:
     )
     assert found.parent_id == parent.checkpoint_id
     calls = (
-        client.rewind("s", "@~1"), client.undo("s"), client.switch("s", "main"),
-        client.resolve("s@"), client.rewind("s", "@~1", agent_id="c"),
-        client.latest(session_id="s"),
+        (client.rewind("s", "@~1"), "s/a@~1"), (client.undo("s"), "s/a@"),
+        (client.switch("s", "main"), "s/a@"), (client.resolve("s@"), "s/a@"),
+        (client.rewind("s", "@~1", agent_id="c"), "s/a@~1"),
+        (client.latest(session_id="s"), "s/a@"),
     )  # fmt: skip
-    for call in calls:
-        with pytest.raises(ValueError, match=r"thread 's' has 2 agents: a, b\. Name one: .*'s/a@'"):
+    for call, ref in calls:
+        with pytest.raises(ValueError, match=rf"thread 's' has 2 agents: a, b\. .*, or '{ref}'"):
             await call
 
 

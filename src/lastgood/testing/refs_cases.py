@@ -167,7 +167,8 @@ async def several_agents(store: Store) -> None:
         with pytest.raises(ValueError, match="thread 's' has 2 agents") as caught:
             await client.resolve(ref)
         assert str(caught.value) == (
-            "thread 's' has 2 agents: a, b@c. Name one: agent_id=..., or 's/a@'."
+            "thread 's' has 2 agents: a, b@c. "
+            f"Name one: agent_id=..., or 's/a@{ref.removeprefix('s@')}'."
         )
     for ref in ("s/a@2", "s/a@tag:t", "s/nobody@", "s/nobody@1"):
         with pytest.raises(CheckpointNotFoundError):
