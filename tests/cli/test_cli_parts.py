@@ -196,11 +196,12 @@ class TestDoctor:
         assert list(empty.iterdir()) == []
 
     def test_problems_say_what_to_do(self, empty: Path, lastgood: Run) -> None:
-        Path("bad.db").write_bytes(b"not a database at all" * 100)
-        shown = lastgood("doctor", "--store", "bad.db")
+        Path("a bad.db").write_bytes(b"not a database at all" * 100)
+        shown = lastgood("doctor", "--store", "a bad.db")
         assert shown.code == 1
         assert "it cannot be read" in shown.out
-        assert "Copy the file away" in shown.out
+        assert "Copy the file and its -wal away" in shown.out
+        assert "then try `lastgood verify --store 'a bad.db'`." in shown.out
         assert lastgood("doctor", "--store", ".").code == 1
         assert lastgood("doctor", "--store", "none/a.db").code == 1
 
@@ -212,7 +213,7 @@ class TestDoctor:
             shown = lastgood("doctor")
         assert shown.code == 1
         assert "problem  lock         another program has it to itself" in shown.out
-        assert "Copy the file away" not in shown.out
+        assert "Copy the file" not in shown.out
 
     def test_a_store_of_plain_files(self, empty: Path, lastgood: Run) -> None:
         BlockingClient.files("plain").save("a", execution_state={})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from lastgood.backends.sqlite.schema import FORMAT, import_command, owner_of, re
 from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, read_still
 from lastgood.cli.doctor_checks import Finding
 from lastgood.cli.printing import size
+from lastgood.cli.store import chosen
 from lastgood.driver import run_blocking
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.model import moment
@@ -57,7 +59,7 @@ def _file_findings(file: Path) -> Iterator[Finding]:
     try:
         yield from _read(file) if os.access(file, os.R_OK) else ()
     except (DisturbedError, sqlite3.Error) as error:
-        yield _unread(error)
+        yield _unread(error, file)
     yield _wal(file)
     yield from name_findings(file.stat().st_nlink, file.resolve() in _mounts())
 
@@ -72,11 +74,12 @@ def name_findings(names: int, is_mounted: bool) -> Iterator[Finding]:
         yield Finding("problem", "mount", "the file alone is mounted here", advice)
 
 
-def _unread(error: Exception) -> Finding:
+def _unread(error: Exception, file: Path) -> Finding:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
         advice = "Nothing can be read or saved until that is found and ended."
         return Finding("problem", "lock", "another program has it to itself", advice)
-    advice = "Copy the file away before anything else, then try `lastgood verify`."
+    verify = shlex.join(["lastgood", "verify", *chosen("--store", str(file))])
+    advice = f"Copy the file and its -wal away before anything else, then try `{verify}`."
     return Finding("problem", "format", f"it cannot be read: {error}", advice)
 
 
