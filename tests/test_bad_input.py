@@ -366,6 +366,21 @@ def test_a_coroutine_in_words() -> None:
     asyncio.run(main())
 
 
+def test_a_number_that_is_text_is_told_how_it_is_written() -> None:
+    """As from the query of a request."""
+    with BlockingClient.memory() as client:
+        client.save("a", execution_state={}, session_id="s")
+        with pytest.raises(CheckpointNotFoundError, match="with that number write '@1'"):
+            client.rewind("s", "1")
+        assert client.rewind("s", "@1").branch != "main"
+
+
+def test_a_tilde_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BackendConnectionError, match=r"~/x\.db cannot be opened\. A ~ is no home"):
+        BlockingClient.sqlite("~/x.db").threads()
+
+
 def test_a_moved_head_in_words(tmp_path: Path) -> None:
     with (
         BlockingClient.memory() as client,

@@ -223,6 +223,8 @@ async def _hint(core: Core, ref: str, thread: str | None, threads: int) -> str:
         outline = await core.backend.outline(core.tenant, parsed.thread)
         if outline is not None:
             return _neighbours(parsed, outline)
+    if thread is not None and ref.isdecimal():
+        return f"For the checkpoint with that number write '@{ref}'."
     whole = ref.rpartition("@")[0] or ref
     if await core.backend.outline(core.tenant, whole, only="lanes") is None:
         return ""

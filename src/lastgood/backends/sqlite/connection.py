@@ -145,6 +145,8 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> Lastgoo
     unknown = (StorageError, "{label}: {error}. Nothing of this operation was kept.", "")
     general = _MEANINGS.get((code or 0) & 0xFF, unknown)
     kind, message, hint = _MEANINGS.get(code or 0, general)
+    if (code or 0) & 0xFF == sqlite3.SQLITE_CANTOPEN and label.startswith("~"):
+        hint = "A ~ is no home directory here, but a name: pass Path(...).expanduser()."
     return kind(message.format(label=label, error=error), hint=hint)
 
 
