@@ -455,3 +455,20 @@ class TestAnAncestorThatIsGone:
             saver.prune(["t"])
         with pytest.raises(CheckpointNotFoundError, match="'log' of checkpoint"):
             app.get_state(config())
+
+    @pytest.mark.parametrize("again", [[], ["four"]])
+    def test_a_stub_knows_what_it_goes_on_from(
+        self, saver: LastgoodSaver, again: list[str]
+    ) -> None:
+        app = _told(saver, 0)
+        for run in ("one", "two", "three", "four"):
+            told = {"configurable": {"thread_id": "t", "run_id": run}}
+            app.invoke({"log": [run]}, told, durability="sync")
+        saver.delete_for_runs(["two"])
+        saver.delete_for_runs(again)
+        heard = app.get_state(config()).values["log"]
+        assert heard[:2] == ["one", "heard"]
+        assert heard[-2:] == ["three" if again else "four", "heard"]
+        saver.client.blocking.expire("t@3")  # type: ignore[union-attr]
+        with pytest.raises(CheckpointNotFoundError, match="'log' of checkpoint"):
+            app.get_state(config())

@@ -27,6 +27,8 @@ from lastgood.tree import Fields, Leaf, Node, Sequence
 
 DELTAS = "counters_since_delta_snapshot"
 """What LangGraph counts in the metadata: updates and steps since a channel was stored."""
+BEHIND = "behind"
+"""What a stub says of that: the channels that have writes at what it follows, or further back."""
 BATCH = 100
 """The writes of so many ancestors are read at a time."""
 
@@ -111,10 +113,7 @@ async def walk(
 
 def _check_lost(codec: Codec, newer: Row | Raw, gone: str | None, channels: set[str]) -> None:
     """Raise an error if a checkpoint counts writes, and the one is gone that they were made to."""
-    if gone is None or isinstance(newer, Raw):
-        return
-    counted = read_mapping(codec, newer.located.row.metadata).get(DELTAS) or {}
-    lost = sorted(channel for channel in channels if counted.get(channel, (0, 0))[0])
+    lost = sorted(counted(codec, newer) & channels) if gone is not None else []
     if lost:
         raise CheckpointNotFoundError(
             f"in thread {newer.spot.thread!r}, {' and '.join(map(repr, lost))} of checkpoint"
@@ -123,6 +122,14 @@ def _check_lost(codec: Codec, newer: Row | Raw, gone: str | None, channels: set[
             hint="Go on from a checkpoint before that one. What the saver itself removes (`prune`,"
             " `delete_for_runs`) takes nothing along that others need; `expire` does.",
         )
+
+
+def counted(codec: Codec, source: Row | Raw) -> set[str]:
+    """The channels that have writes further back than a checkpoint or a stub."""
+    if isinstance(source, Raw):
+        return set(read_stub(codec, source.stub)[2].get(BEHIND) or ())
+    counters = read_mapping(codec, source.located.row.metadata).get(DELTAS) or {}
+    return {channel for channel, (updates, _) in counters.items() if updates}
 
 
 async def _with_writes(reading: Reading, spot: Spot, sources: Items[Row | Raw]) -> list[Visited]:

@@ -111,9 +111,12 @@ class Stubs:
             for write in read_writes(codec, each.writes)
             if write.channel in channels and number <= walk.seeds.get(write.channel, number)
         ]
-        parent = await self._left(lost[-1].source, away)
+        last = lost[-1].source
+        parent = await self._left(last, away)
         fields = {**source.context.fields, PARENT: parent}
-        stub = codec.pack([fields, seeds, {"source": "stub", "step": -2}])
+        behind = sorted(deltas.counted(codec, last) - seeds.keys()) if parent else []
+        about = {"source": "stub", "step": -2, deltas.BEHIND: behind}
+        stub = codec.pack([fields, seeds, about])
         alias = ItemDraft(*_place(source), Alias(b"", 0, stub).packed())
         return [alias, *_moved(codec, spot, source.context.id, writes)]
 
