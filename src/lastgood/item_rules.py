@@ -60,6 +60,8 @@ class ItemDraft(NamedTuple):
     """Seconds until it is over its time."""
     first_wins: bool = False
     """Whether a live one that is there already stays."""
+    same_stays: bool = False
+    """Whether a live one that is there already stays if it has the same value."""
     quiet: bool = False
     """Whether the time of the last change stays as it is: the value is the same, read again."""
 
@@ -84,7 +86,11 @@ def changed(
     for draft in puts:
         place = draft[:2]
         there = live_item(found, place)
-        if not draft.first_wins or (there is None and place not in rows):
+        if place in rows or there is None:
+            stays = draft.first_wins and place in rows
+        else:
+            stays = draft.first_wins or (draft.same_stays and draft.value == there.value)
+        if not stays:
             rows[place] = _row(thread, draft, there, found.now)
     before = found.items
     gone = [before[place] for place in dict.fromkeys(drops) if place in before]

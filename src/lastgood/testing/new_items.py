@@ -110,3 +110,16 @@ async def items_beside_a_look(store: Store) -> None:
         await save(client, "s", {"n": 1})
         await put(client, "s", item(b"one"), item(b"two"))
         await put(client, "other", item(b"three"))
+
+
+@case()
+async def the_same_item_stays_if_asked_to(store: Store) -> None:
+    """An item that is there with the same value stays as it is; with another it is replaced."""
+    client = store.client()
+    await put(client, "s", item(b"a", b"1", text="first"), item(b"b", b"1", text="first"))
+    values = ((b"a", b"1"), (b"b", b"2"), (b"c", b"1"), (b"c", b"2"))
+    drafts = [item(*each, text="second", same_stays=True) for each in values]
+    await put(client, "s", *drafts, novel=True)
+    found = [(row.value, row.text) for row in await listed(client, "s")]
+    assert found == [(b"1", "first"), (b"2", "second"), (b"2", "second")]
+    assert (await client.verify()).clean

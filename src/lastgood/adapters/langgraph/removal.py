@@ -14,6 +14,8 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
 from lastgood.adapters.graph_names import RUNS, WRITES, revised_place, run_place
 from lastgood.adapters.langgraph.memory import Memory
+from lastgood.adapters.langgraph.questions import Change as Asked
+from lastgood.adapters.langgraph.questions import Questions
 from lastgood.adapters.langgraph.reading import Reading, Row
 from lastgood.adapters.langgraph.shapes import is_ours, may_be_of, text_of
 from lastgood.adapters.langgraph.stubs import Stubs
@@ -69,6 +71,7 @@ class Removal:
         self._reading = reading
         self._memory = memory
         self._stubs = Stubs(core, reading)
+        self._questions = Questions(core, reading)
 
     async def delete(self, thread: str) -> None:
         """Remove a whole thread."""
@@ -145,10 +148,14 @@ class Removal:
         gone = {_place(row) for row in plan.rows} - names.keys()
         writes = {*await self._reading.write_places(thread, list(gone))}
         left = list(names.values())
+        asked = Asked([], [])
         if runs:
             away = gone | {place for place, alias in plan.aliases.items() if alias.stub}
             grounds = await self._stubs.grounds(left, away)
             writes |= {place async for place in self._written(thread, left, grounds, runs)}
+            rows = [row for row in plan.rows if _place(row) in gone]
+            asked = await self._questions.change(names, rows, writes, set(map(text_of, runs)))
+            writes.update(asked.drops)
         notes = [run_place(run) for run in runs]
         revised = await self._reading.revised(thread)
         noted = [revised_place(place) for place in gone if place[1] in revised]
@@ -159,7 +166,7 @@ class Removal:
             Seen.of(plan.outline.row),
             tuple(plan.doomed),
             _branches(plan),
-            puts=(*stubs.puts, *_renamed(plan, names)),
+            puts=(*stubs.puts, *asked.puts, *_renamed(plan, names)),
             drops=(*gone, *writes, *noted, *stubs.drops, *notes),
         )
 

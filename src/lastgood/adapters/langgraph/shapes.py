@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
+from uuid import UUID
 
 import ormsgpack
 from langchain_core.runnables import RunnableConfig
@@ -36,6 +37,8 @@ from lastgood.rows import CheckpointRow, ItemRow
 
 FRAMEWORK = "langgraph"
 PARENT = "parent_id"
+NO_TASK = str(UUID(int=0))
+"""Under it stands what a run was resumed with, before a task takes it for its answer."""
 _OURS = (PARENT, ORIGINAL)
 _PARENT = ormsgpack.packb(PARENT)
 _TEXT = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
@@ -207,7 +210,7 @@ def write_drafts(
     """Writes, encoded, without those that cannot be kept and may be left out.
 
     Of ordinary ones the first stays, of special ones the last. Their text is the run, for a list
-    to find.
+    to find: of what a task says again, the one in which it said so first.
     """
     encoder, drafts = codec.encoder(), list[ItemDraft]()
     text = None if run is None else text_of(run)
@@ -216,7 +219,10 @@ def write_drafts(
         data = encoder.pack_at_once(parts) or _walked(codec, parts, f"writes.{channel}")
         if data is not None:
             key, special = spot.write(id, task, number), channel in WRITES_IDX_MAP
-            drafts.append(ItemDraft(WRITES, key, data, text, first_wins=not special))
+            said = special and task != NO_TASK
+            drafts.append(
+                ItemDraft(WRITES, key, data, text, first_wins=not special, same_stays=said)
+            )
     return tuple(drafts)
 
 

@@ -1,0 +1,143 @@
+"""Rollbacks of runs that answered questions: the next answer is for the question that is shown."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langgraph.func import entrypoint, task
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+
+from lastgood.adapters.langgraph import LastgoodSaver
+from tests.langgraph.test_saver import config
+
+QUESTIONS = ("Pay?", "Delete?", "Sure?")
+Make = Callable[[Any], Any]
+
+
+class State(TypedDict):
+    log: Annotated[list[str], operator.add]
+
+
+def _graph(nodes: dict[str, Any], saver: Any) -> Any:
+    made, before = StateGraph(State), START
+    for name, node in nodes.items():
+        made.add_node(name, node)
+        made.add_edge(before, name)
+        before = name
+    return made.compile(checkpointer=saver)
+
+
+def one_node(saver: Any) -> Any:
+    """A node that asks all."""
+    return _graph({"ask": lambda _: {"log": [interrupt(each) for each in QUESTIONS]}}, saver)
+
+
+def several_nodes(saver: Any) -> Any:
+    def asks(question: str) -> Any:
+        return lambda _: {"log": [interrupt(question)]}
+
+    return _graph({each: asks(each) for each in QUESTIONS}, saver)
+
+
+def inside(made: Make, own: Any = None) -> Make:
+    """The same in a subgraph, with or without checkpoints that go on from call to call."""
+    return lambda saver: _graph({"inner": made(own)}, saver)
+
+
+def function(saver: Any) -> Any:
+    @task
+    def ask() -> list[str]:
+        return [interrupt(each) for each in QUESTIONS]
+
+    @entrypoint(checkpointer=saver)
+    def flow(_: Any) -> Any:
+        return {"log": ask().result()}
+
+    return flow
+
+
+def for_run(run: str) -> Any:
+    return {"configurable": {"thread_id": "t"}, "metadata": {"run_id": run}}
+
+
+def shown(app: Any) -> list[str]:
+    return [each.value for each in app.get_state(config()).interrupts]
+
+
+def begun(app: Any, runs: Sequence[str]) -> None:
+    """A run that asks, and some that answer what is shown."""
+    app.invoke({"log": []}, for_run("one"))
+    for run in runs:
+        app.invoke(Command(resume=shown(app)[0]), for_run(run))
+
+
+def ended(app: Any) -> Any:
+    """What a graph has when all that it shows was answered."""
+    while app.get_state(config()).next:
+        waiting = shown(app)
+        app.invoke(Command(resume=waiting[0]) if waiting else None, for_run("later"))
+    return app.get_state(config()).values["log"]
+
+
+MADE = {
+    "one node": one_node,
+    "a subgraph": inside(one_node),
+    "a subgraph that goes on": inside(one_node, own=True),
+    "a subgraph of several nodes": inside(several_nodes),
+    "several that go on": inside(several_nodes, own=True),
+    "a subgraph in one": inside(inside(one_node)),
+    "a function": function,
+}
+RUNS = ("two", "three", "four")
+GONE = [["four"], ["three"], ["two"], ["three", "four"], [*RUNS]]
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE.keys())
+def test_no_answer_goes_to_another_question(made: Make, gone: list[str]) -> None:
+    saver = LastgoodSaver.from_memory()
+    app = made(saver)
+    begun(app, RUNS[: RUNS.index(gone[-1]) + 1])
+    saver.delete_for_runs(gone)
+    assert ended(app) == [*QUESTIONS]
+
+
+@pytest.mark.parametrize("made", [one_node, inside(one_node)])
+def test_what_others_have_answered_stays(saver: LastgoodSaver, made: Make) -> None:
+    app = made(saver)
+    begun(app, RUNS)
+    saver.delete_for_runs(["four"])
+    assert shown(app) == ["Sure?"]
+    saver.delete_for_runs(["three"])
+    assert shown(app) == []
+    assert ended(app) == [*QUESTIONS]
+
+
+@pytest.mark.parametrize("made", [one_node, inside(one_node)])
+def test_who_only_looked_has_answered_nothing(saver: LastgoodSaver, made: Make) -> None:
+    app = made(saver)
+    begun(app, [])
+    [question] = app.get_state(config()).interrupts
+    # An answer that names no question would be taken once more, by who looks.
+    app.invoke(Command(resume={question.id: "Pay?"}), for_run("two"))
+    app.invoke(None, for_run("look"))
+    saver.delete_for_runs(["look"])
+    assert shown(app) == ["Delete?"]
+    app.invoke(None, for_run("look"))
+    saver.delete_for_runs(["two"])
+    assert shown(app) == []
+    assert ended(app) == [*QUESTIONS]
+
+
+@pytest.mark.parametrize("made", [one_node, inside(one_node)])
+def test_nothing_is_answered_by_an_answer_that_went(saver: LastgoodSaver, made: Make) -> None:
+    """Though the run before gave the same."""
+    app = made(saver)
+    begun(app, [])
+    for run in ("two", "three"):
+        app.invoke(Command(resume="yes"), for_run(run))
+    saver.delete_for_runs(["three"])
+    app.invoke(None, for_run("four"))
+    assert shown(app) == ["Pay?"]
