@@ -589,3 +589,26 @@ def test_who_waits_takes_no_number_of_a_program_that_seeded_its_own(place: Path)
         timer.join()
     asyncio.run(Tries().again(TransientStorageError("the server was away.")))
     assert random.getstate() == before
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "files", "memory"])
+def test_who_looks_behind_a_save_that_was_cancelled_sees_it(scheme: str, place: Path) -> None:
+    """It was under way: to be there a moment later only would lead to saving once more."""
+
+    async def play(client: Client) -> list[Any]:
+        found = []
+        for number in range(5):
+            state = {"n": number}
+            save = asyncio.create_task(client.save("a", session_id="s", execution_state=state))
+            await asyncio.sleep(0)
+            save.cancel()
+            latest = await client.latest(session_id="s")
+            found.append(None if latest is None else latest.state["n"])
+            await asyncio.wait([save])
+            assert save.cancelled()
+        await client.close()
+        return found
+
+    made = {"sqlite": Client.sqlite, "files": Client.files}
+    client = made[scheme](place / "store") if scheme in made else Client.memory()
+    assert asyncio.run(play(client)) == [*range(5)]

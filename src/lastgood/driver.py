@@ -289,7 +289,15 @@ def _serve(inbox: SimpleQueue[list[_Job] | None]) -> None:
 
 
 def _complete(jobs: list[_Job]) -> None:
-    """Advance jobs side by side, so that what they commit is committed together."""
+    """Carry out jobs, those first that were cancelled: who asks behind them sees what they did."""
+    left = dict.fromkeys(job for job in jobs if job.future.cancelled())
+    if left:
+        _side_by_side(list(left))
+    _side_by_side([job for job in jobs if job not in left])
+
+
+def _side_by_side(jobs: list[_Job]) -> None:
+    """Advance jobs in turn, so that what they commit is committed together."""
     before, _COLOUR.blocking = _COLOUR.blocking, True
     try:
         while jobs:
