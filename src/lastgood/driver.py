@@ -10,8 +10,9 @@ The core is written once, as coroutines over a `Backend`. It is driven in two wa
              are advanced side by side, so their commits become one transaction.
 
 A blocking backend's coroutine never suspends on an event loop. The only thing it may yield is a
-`Wait`: "I queued a commit; settle it". The trampoline settles it at once; the worker first lets
-its other operations queue theirs. Anything else that is yielded is a bug and raises.
+`Wait`: "I queued a commit; settle it", or "those beside me first". The trampoline settles it at
+once; the worker first lets its other operations queue theirs. Anything else that is yielded is a
+bug and raises.
 
 Cancelling an async caller never undoes a commit under way: the worker goes on, and the caller has
 to take the outcome as unknown.
@@ -54,6 +55,11 @@ class Wait:
         yield self
 
 
+class _Turn(Wait):
+    def settle(self) -> None:
+        """Those beside it were first."""
+
+
 class _Colour(threading.local):
     blocking = False
 
@@ -72,6 +78,12 @@ async def pause(seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251
     else:
         await asyncio.sleep(seconds)
+
+
+async def give_way() -> None:
+    """Let the commits first that were queued beside this operation, in its worker."""
+    if _COLOUR.blocking:
+        await _Turn()
 
 
 @contextmanager

@@ -1,10 +1,13 @@
-"""Runs whose thread is deleted while they are under way: nothing that they save brings it back."""
+"""Runs that save late: what was deleted stays so, and who looks sees what is under way."""
 
+import asyncio
 import operator
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
@@ -86,3 +89,20 @@ def test_a_run_that_begins_afterwards_begins_anew(
         assert graph.app.get_state(config()).values["log"] == ["hello", "in"]
         remover.delete_thread("t")
     assert list(saver.list(None)) == []
+
+
+def test_what_a_run_that_was_cancelled_still_writes_is_seen(tmp_path: Path) -> None:
+    """LangGraph does not wait for it, and who looks or begins again is in the same loop."""
+
+    async def play(saver: LastgoodSaver) -> Any:
+        at: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        at = await saver.aput(at, empty_checkpoint(), {"source": "input", "step": -1}, {})
+        write = asyncio.create_task(saver.aput_writes(at, [("log", "done")], "task"))
+        await asyncio.sleep(0)
+        found = await saver.aget_tuple(at)
+        await write
+        await saver.aclose()
+        return found and found.pending_writes
+
+    saver = LastgoodSaver.from_sqlite(str(tmp_path / "agent.db"))
+    assert asyncio.run(play(saver)) == [("task", "log", "done")]

@@ -7,7 +7,8 @@ since stays, for it tells a run that comes too late from one that begins.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from lastgood.adapters.graph_names import Spot
@@ -41,6 +42,7 @@ class Memory:
         self._runs: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._threads: OrderedDict[str, int] = OrderedDict()
         self._last: OrderedDict[Spot, str] = OrderedDict()
+        self._putting: dict[object, str] = {}
 
     def get(self, spot: Spot, alias: str | None) -> Entry | None:
         """What is known of a checkpoint."""
@@ -66,6 +68,20 @@ class Memory:
     def leave(self, name: str) -> None:
         """There is nothing under a name: whoever writes next begins it."""
         self._threads.pop(name, None)
+
+    @contextmanager
+    def putting(self, thread: str) -> Iterator[None]:
+        """While something is put to a thread."""
+        one = object()
+        self._putting[one] = thread
+        try:
+            yield
+        finally:
+            del self._putting[one]
+
+    def is_put(self, thread: str) -> bool:
+        """Whether something is put to a thread at the moment."""
+        return thread in list(self._putting.values())
 
     def is_noted(self, thread: str, run: str) -> bool:
         """Whether a run is on the thread's list already."""

@@ -185,6 +185,10 @@ class Putting:
 
     async def put(self, put: Put) -> CheckpointRow:
         """Commit a checkpoint under its alias."""
+        with self._memory.putting(put.spot.thread):
+            return await self._put(put)
+
+    async def _put(self, put: Put) -> CheckpointRow:
         core, intent = self._core, put.intent
         source = intent.save.draft.base  # what the channels that stay were taken from
         while True:
@@ -267,7 +271,9 @@ class Putting:
         intent = ChangeItemsBeside(core.tenant, thread, puts=puts, opens=False, novel=True)
         if not drafts:
             return
-        if (await change_items(core, intent)).done:
+        with self._memory.putting(thread):
+            done = (await change_items(core, intent)).done
+        if done:
             if run is not None:
                 self._memory.note(thread, run)
             return

@@ -36,7 +36,7 @@ from lastgood.adapters.langgraph.removal import Removal
 from lastgood.adapters.langgraph.shapes import config_of, id_of, new_writes, run_of, spot_of
 from lastgood.client import BlockingClient, Client
 from lastgood.core import Core
-from lastgood.driver import iterated, run_blocking
+from lastgood.driver import give_way, iterated, run_blocking
 from lastgood.opening import ClientOptions
 
 DELETE = ("delete", "delete_all")
@@ -156,6 +156,8 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
 
     async def _get(self, config: RunnableConfig) -> Raw | None:
         spot, id = spot_of(config), id_of(config)
+        if self._memory.is_put(spot.thread):
+            await give_way()  # a run that was cancelled does not wait for its last writes
         return await (self._reading.latest(spot) if id is None else self._reading.by_id(spot, id))
 
     def _tuple(self, raw: Raw | None) -> CheckpointTuple | None:
