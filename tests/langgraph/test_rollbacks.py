@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from langgraph.channels.delta import DeltaChannel
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from lastgood.adapters.langgraph import LastgoodSaver
+from tests.langgraph.test_moves import client_of, joined
 from tests.langgraph.test_saver import config
 
 QUESTIONS = ("Pay?", "Delete?", "Sure?")
@@ -18,6 +20,11 @@ Make = Callable[[Any], Any]
 
 class State(TypedDict):
     log: Annotated[list[str], operator.add]
+
+
+class Deltas(State, total=False):
+    told: Annotated[list[str], DeltaChannel(joined, list, snapshot_frequency=100)]
+    other: Annotated[list[str], DeltaChannel(joined, list, snapshot_frequency=100)]
 
 
 def _graph(nodes: dict[str, Any], saver: Any) -> Any:
@@ -141,3 +148,29 @@ def test_nothing_is_answered_by_an_answer_that_went(saver: LastgoodSaver, made: 
     saver.delete_for_runs(["three"])
     app.invoke(None, for_run("four"))
     assert shown(app) == ["Pay?"]
+
+
+@pytest.mark.parametrize("other", [{}, {"other": ["o"]}])
+def test_what_a_fork_needs_of_other_channels_keeps_no_answer(
+    saver: LastgoodSaver, other: Any
+) -> None:
+    """The fork has a value of its own for what the run wrote, but not for all delta channels."""
+
+    def ask(_: Any) -> Any:
+        entries = [interrupt("Pay?")]
+        return {"log": entries, "told": entries}
+
+    made = StateGraph(Deltas)
+    made.add_node("ask", ask)
+    made.add_edge(START, "ask")
+    app = made.compile(checkpointer=saver)
+    app.invoke({"log": ["q"], "told": ["q"], **other}, for_run("one"))
+    waits = app.get_state(config()).config
+    app.invoke(Command(resume="yes"), for_run("two"))
+    app.update_state(waits, {"log": ["f"], "told": ["f"]}, as_node="ask")
+    fork = app.get_state(config())
+    client_of(saver).switch("t", "main")
+    saver.delete_for_runs(["two"])
+    assert shown(app) == ["Pay?"]
+    assert app.invoke(Command(resume="no"), config())["told"] == ["q", "no"]
+    assert app.get_state(fork.config).values == fork.values

@@ -7,7 +7,6 @@ it for their delta channels is kept in `stubs`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
@@ -152,7 +151,7 @@ class Removal:
         if runs:
             away = gone | {place for place, alias in plan.aliases.items() if alias.stub}
             grounds = await self._stubs.grounds(left, away)
-            writes |= {place async for place in self._written(thread, left, grounds, runs)}
+            writes |= {place async for place in self._written(thread, grounds, runs)}
             rows = [row for row in plan.rows if _place(row) in gone]
             asked = await self._questions.change(names, rows, writes, set(map(text_of, runs)))
             writes.update(asked.drops)
@@ -171,37 +170,39 @@ class Removal:
         )
 
     async def _written(
-        self, thread: str, left: Sequence[Row], grounds: set[Place], runs: Sequence[str]
+        self, thread: str, grounds: Mapping[Place, set[str]], runs: Sequence[str]
     ) -> AsyncIterator[Place]:
         """The writes of runs, but for what waits, and tasks that delta channels are made of.
 
         Such a task keeps all of its writes: with a part of them it would be taken for one that has
         ended, and the rest would never come.
         """
-        names = chain.from_iterable(self._stubs.channels(left, {r.spot for r in left}).values())
-        deltas = [may_be_of(self._core.codec, name) for name in set(names)]
         asks = [may_be_of(self._core.codec, name) for name in ASKED]
         answers = may_be_of(self._core.codec, RESUME)
         for text in map(text_of, runs):
             listing = ItemListing(thread, WRITES, contains=text)
             rows = [row async for row in every_item(self._core, listing) if row.text == text]
             answered = {_task(row) for row in rows if answers(row)}
-            stay = {_task(row) for row in _at(rows, grounds) if any(test(row) for test in deltas)}
+            stay = {_task(row) for row in self._needed(rows, grounds)}
             for row in rows:
                 waits = _task(row) not in answered and any(test(row) for test in asks)
                 if _task(row) not in stay and not waits:
                     yield row.place
 
+    def _needed(
+        self, rows: Sequence[ItemRow], grounds: Mapping[Place, set[str]]
+    ) -> Iterator[ItemRow]:
+        """Those of some writes that delta channels are made of."""
+        codec, lengths = self._core.codec, {len(key) for _, key in grounds}
+        tests = {key: [may_be_of(codec, n) for n in names] for (_, key), names in grounds.items()}
+        for row in rows:
+            wanted = (test for length in lengths for test in tests.get(row.key[:length], ()))
+            if any(test(row) for test in wanted):
+                yield row
+
 
 def _place(row: Row) -> Place:
     return row.spot.alias(row.context.id)
-
-
-def _at(rows: Sequence[ItemRow], places: set[Place]) -> Iterator[ItemRow]:
-    """Those of some writes that are at one of the checkpoints."""
-    prefixes = {key for _, key in places}
-    lengths = {len(key) for key in prefixes}
-    return (row for row in rows if any(row.key[:length] in prefixes for length in lengths))
 
 
 def _task(row: ItemRow) -> bytes:

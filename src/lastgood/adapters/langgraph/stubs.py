@@ -86,17 +86,16 @@ class Stubs:
         metadata = read_mapping(self._core.codec, row.located.row.metadata)
         return metadata.get(deltas.DELTAS) or {}
 
-    async def grounds(self, left: Sequence[Row], away: set[Place]) -> set[Place]:
-        """The checkpoints that are left whose writes delta channels of others are made of."""
+    async def grounds(self, left: Sequence[Row], away: set[Place]) -> dict[Place, set[str]]:
+        """The checkpoints that are left, and which delta channels of others their writes make."""
         there = {_place(row) for row in left}
-        found: set[Place] = set()
+        found: dict[Place, set[str]] = {}
         for row in left:
-            parent = row.context.parent
-            if parent is None or not self._counters(row):
-                continue
-            if row.spot.alias(parent) not in there:
+            parent, names = row.context.parent, deltas.counted(self._core.codec, row)
+            if parent is not None and names and row.spot.alias(parent) not in there:
                 parent = await self._left(row, away)
-            found |= {row.spot.alias(parent)} if parent is not None else set()
+            if parent is not None and names:
+                found.setdefault(row.spot.alias(parent), set()).update(names)
         return found
 
     async def _made(self, needed: Needed, away: set[Place]) -> list[ItemDraft]:
