@@ -111,6 +111,18 @@ def test_no_answer_goes_to_another_question(made: Make, gone: list[str]) -> None
     assert ended(app) == [*QUESTIONS]
 
 
+@pytest.mark.parametrize("own", [None, True])
+def test_no_graph_around_shows_what_is_asked_no_more(own: Any) -> None:
+    """A subgraph that goes on from call to call is named without the calls that lead to it."""
+    saver = LastgoodSaver.from_memory()
+    begun(inside(inside(one_node, own=own))(saver), ["two", "three"])
+    saver.delete_for_runs(["three"])
+    everywhere = saver.list({"configurable": {"thread_id": "t"}})
+    writes = [write for found in everywhere for write in found.pending_writes or ()]
+    assert writes
+    assert [value for _, channel, value in writes if channel == "__interrupt__"] == []
+
+
 @pytest.mark.parametrize("made", [one_node, inside(one_node)])
 def test_what_others_have_answered_stays(saver: LastgoodSaver, made: Make) -> None:
     app = made(saver)

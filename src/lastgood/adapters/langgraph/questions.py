@@ -140,7 +140,12 @@ def _shows(at: At, write: Write, lost: Lost) -> bool:
         return bool(lost.task) and (write.task == lost.task or f"{write.path}, " in lost.path)
     if at not in lost.around:
         return False
-    outer, inner = at.spot.namespace, lost.at.spot.namespace
-    name, _, task = inner[len(outer) + 1 if outer else 0 :].split("|")[0].partition(":")
+    outer, inner = _calls(at.spot), _calls(lost.at.spot)
+    name, _, task = "".join(inner[len(outer) : len(outer) + 1]).partition(":")
     # A subgraph that goes on from call to call has no task in its name.
     return write.task == task if task else write.path.endswith(f", {name}") or "push" in write.path
+
+
+def _calls(spot: Spot) -> list[str]:
+    """The nodes that lead to a subgraph, from the graph on: not which of their calls it was."""
+    return [part for part in spot.namespace.split("|") if part and not part.isdigit()]
