@@ -1,6 +1,7 @@
 """On a server, writes take the checkpoint behind them along: one change, all or nothing of it."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -116,6 +117,43 @@ def test_there_is_an_end_to_it(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
         await meeting.play(*map(meeting.writes, names))
         assert [len(change.rows) for change in meeting.changes] == [1, 3, 3, 1]
         assert await meeting.seen() == ([*names, b"first"], 1)
+
+    play(body)
+
+
+class NewestFirst:
+    """A lock that goes to the one who came last: threads get one in any order."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[object] = []
+        self._held = False
+
+    def acquire(self, timeout: float) -> bool:
+        me = object()
+        with self._changed:
+            self._waiting.append(me)
+            mine = lambda: not self._held and self._waiting[-1] is me  # noqa: E731
+            self._held |= (got := self._changed.wait_for(mine, timeout))
+            self._waiting.remove(me)
+            return got
+
+    def release(self) -> None:
+        with self._changed:
+            self._held = False
+            self._changed.notify_all()
+
+
+def test_nobody_is_taken_along_twice(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(company, "MOST", 3)
+    monkeypatch.setattr(turns, "Lock", NewestFirst)
+
+    async def body(store: Store) -> None:
+        meeting = await Meeting.of(store)
+        names = [b"%d" % number for number in range(7)]
+        await meeting.play(*map(meeting.writes, names))
+        put = [row.key for change in meeting.changes for row in change.rows]  # type: ignore[union-attr]
+        assert sorted(put) == [*names, b"first"]
 
     play(body)
 

@@ -255,8 +255,12 @@ class RemoteBackend(Backend, forking.Forkable):
                 return
             await pause(MOMENT)
 
-    def _behind(self, attempt: Attempt) -> list[object]:
-        return [each for each in self._turns.inside(attempt.place) if each is not attempt]
+    def _behind(self, attempt: Attempt) -> list[Attempt]:
+        """Who waits for a turn to be carried out. Of threads any may be the next: also one that was
+        taken along waits for its own.
+        """
+        inside = [each for each in self._turns.inside(attempt.place) if isinstance(each, Attempt)]
+        return [each for each in inside if each is not attempt and each.writes is None]
 
     async def _tried(self, attempt: Attempt) -> bool:
         """Decide and write; False if another writer came in between."""
@@ -293,9 +297,9 @@ class RemoteBackend(Backend, forking.Forkable):
             company = joined
         return company
 
-    def _accompanied(self, company: Company, other: object) -> Company | None:
+    def _accompanied(self, company: Company, other: Attempt) -> Company | None:
         """With one more; None if that one has to go by itself."""
-        if not isinstance(other, Attempt) or other.begun or not company.is_open:
+        if other.begun or not company.is_open:
             return None
         try:
             decision = self._recalled(other, company.known, company.change.moment)

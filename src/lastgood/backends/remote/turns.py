@@ -12,6 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from threading import Lock
 from typing import TypeVar
 
 from lastgood.backends.remote.room import Places, Served
@@ -45,7 +46,7 @@ class _Threads(_Queue):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._owner: int | None = None
 
     async def begin(self) -> bool:
