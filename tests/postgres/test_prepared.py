@@ -56,7 +56,7 @@ def test_not_behind_a_pooler(pgbouncer_url: str, schema: str) -> None:
     with BlockingClient.postgres(pgbouncer_url, schema=schema, pool_size=1) as client:
         _saves(client)
         assert prepared(client) == 0
-        assert not _pools(client).prepares
+        assert not _pools(client).direct
 
 
 def test_not_on_a_connection_that_is_told_not_to(postgres_url: str, schema: str) -> None:
@@ -73,7 +73,7 @@ def test_a_session_that_does_not_know_them(postgres_url: str, schema: str) -> No
         with _pools(client).blocking() as connection:
             connection.pgconn.exec_(b"DEALLOCATE ALL")  # which the driver does not see
         client.save("a", session_id="s", execution_state={"n": "last"})
-        assert not _pools(client).prepares
+        assert not _pools(client).direct
         assert [each.seq for each in client.log("s")] == list(range(SAVES + 1, 0, -1))
         assert client.restore("s@").state == {"n": "last"}
 
@@ -86,7 +86,7 @@ def test_the_same_in_async_code(postgres_url: str, schema: str) -> None:
         async with _pools(client.blocking).native() as connection:
             connection.pgconn.exec_(b"DEALLOCATE ALL")
         await client.save("a", session_id="s", execution_state={"n": "last"})
-        assert not _pools(client.blocking).prepares
+        assert not _pools(client.blocking).direct
         assert (await client.restore("s@")).state == {"n": "last"}
         assert len(await client.log("s")) == SAVES + 1
         await client.close()

@@ -121,7 +121,7 @@ class PostgresBackend(RemoteBackend):
             if self._wanted is not None:
                 setup.demand(await setup.examined(run), self.url)
             found = await setup.migrate(run, self.schema, self.url, must=must)
-            self._pools.prepares = await run.is_direct()
+            self._pools.direct = await run.is_direct()
             # What was made in a transaction of the application may be rolled back with it.
             inside = await run.transaction_id() if run.joins else None
             self._made_in = inside if found.made or inside == self._made_in else None

@@ -5,6 +5,10 @@ proxy or a stopped server says so without end. These connections give up when no
 `silence` seconds: whoever waits then gets an error, and the connection is closed. So are those of
 its pool on which nothing was heard since then: of a host that is gone, all lead nowhere, and to
 find that out one by one would take a long time.
+
+Who is interrupted cancels what it waits for, unless a pooler may stand between: what was sent is
+waited for then, for as long as the driver waits for the end of what it cancelled. A PgBouncer that
+is asked to cancel ends, with everybody's connections, if who asked is interrupted meanwhile.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from typing import Any, Self, TypeVar
 
 from psycopg import AsyncConnection, Connection, Error, OperationalError
 from psycopg.errors import QueryCanceled
+from psycopg.waiting import Ready
 
 from lastgood.backends.postgres.exchange import Repertoire
 
@@ -29,26 +34,32 @@ SILENCE_SECONDS = 20.0
 """How long a server may say nothing while it is asked or told something."""
 PATIENT_SECONDS = 3600.0
 """The same where much is read or removed at once: checking a store, deleting a thread."""
+WIND_UP_SECONDS = 5.0
+"""The same where nobody waits any more for what was asked."""
+CANCEL_SECONDS = 30.0
+"""How long it may take to hear that something is cancelled."""
 
 
 def _listening(signals: Signals[T], connection: BoundConnection | BoundAsyncConnection) -> Any:
     """Pass everything on, and raise when nothing happens any more."""
-    heard, ready, cancelled = time.monotonic(), None, False
+    heard, ready, cancelled, limit = time.monotonic(), None, False, connection.silence
     try:
         while True:
             wanted = signals.send(ready)
             ready = yield wanted
+            now = time.monotonic()
             # Begun once more: the driver was interrupted, and waits for the end of what it
             # cancelled. It goes on with the interruption after a QueryCanceled only.
-            cancelled |= ready is None
-            now = time.monotonic()
-            if ready:
+            if ready is None:
+                cancelled, limit, ready = True, min(limit, WIND_UP_SECONDS), Ready.NONE
                 heard = now
-            elif now - heard > connection.silence:
+            elif ready:
+                heard = now
+            elif now - heard > limit:
                 connection.pgconn.finish()
                 connection.reach.lost_at = max(connection.reach.lost_at, heard)
                 kind = QueryCanceled if cancelled else OperationalError
-                raise kind(f"no answer from the server for {connection.silence:.0f} s")
+                raise kind(f"no answer from the server for {limit:.0f} s")
     except StopIteration as stop:
         connection.heard_at = heard
         return stop.value
@@ -78,6 +89,7 @@ class BoundConnection(Connection[Any]):
     """A blocking connection."""
 
     silence = SILENCE_SECONDS
+    direct = False
     reach: Reach
     heard_at: float
 
@@ -98,11 +110,16 @@ class BoundConnection(Connection[Any]):
         found: T = super().wait(_listening(gen, self), *args, **kwargs)
         return found
 
+    def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:
+        if self.direct:
+            super().cancel_safe(timeout=timeout)
+
 
 class BoundAsyncConnection(AsyncConnection[Any]):
     """An async connection."""
 
     silence = SILENCE_SECONDS
+    direct = False
     reach: Reach
     heard_at: float
 
@@ -122,6 +139,10 @@ class BoundAsyncConnection(AsyncConnection[Any]):
     async def wait(self, gen: Signals[T], *args: Any, **kwargs: Any) -> T:
         found: T = await super().wait(_listening(gen, self), *args, **kwargs)
         return found
+
+    async def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:  # noqa: ASYNC109
+        if self.direct:
+            await super().cancel_safe(timeout=timeout)
 
 
 def is_dead(connection: BoundConnection | BoundAsyncConnection) -> bool:

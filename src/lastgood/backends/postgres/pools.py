@@ -53,8 +53,9 @@ class Pools(ABC):
     """Who may come for a connection in the name of a run."""
     reach: Reach | None = None
     """Whether the server lets itself be reached; None where only the application knows."""
-    prepares = False
-    """Whether statements are prepared: a session is our own, no pooler hands out others."""
+    direct = False
+    """Whether a session is our own and no pooler hands out others: then statements are prepared,
+    and one that nobody waits for any more is cancelled."""
 
     @abstractmethod
     @contextmanager

@@ -83,9 +83,10 @@ def _exchanged(
 ) -> Signals[list[Rows]]:
     """On a connection of ours."""
     connection.silence = SILENCE_SECONDS if silence is None else silence
+    connection.direct = pools.direct
     spelt = [(spelled(text, connection), values) for text, values in statements]
     parcel = Parcel(connection.pgconn, connection.info)
-    return connection.repertoire.exchanged(parcel, spelt, prepares=pools.prepares)
+    return connection.repertoire.exchanged(parcel, spelt, prepares=pools.direct)
 
 
 @contextmanager
@@ -228,7 +229,7 @@ def translated(pools: Pools) -> Iterator[None]:
     try:
         yield
     except _UNKNOWN as error:  # a pooler that was not recognised, and nothing was done
-        pools.prepares = False
+        pools.direct = False
         raise TransientStorageError(f"{label}: sessions are pooled; try again.") from error
     except FirstContactError as error:
         raise never_reached(error.__cause__, label) from error.__cause__
