@@ -186,3 +186,26 @@ def test_what_a_fork_needs_of_other_channels_keeps_no_answer(
     assert shown(app) == ["Pay?"]
     assert app.invoke(Command(resume="no"), config())["told"] == ["q", "no"]
     assert app.get_state(fork.config).values == fork.values
+
+
+def side_by_side(saver: Any) -> Any:
+    made = StateGraph(State)
+    for name in "ab":
+        made.add_node(name, lambda _, name=name: {"log": [interrupt(name + n) for n in "12"]})
+        made.add_edge(START, name)
+    return made.compile(checkpointer=saver)
+
+
+@pytest.mark.parametrize("made", [side_by_side, inside(side_by_side)])
+def test_no_question_is_shown_alone_beside_one_that_waits_to_be_asked_again(
+    saver: LastgoodSaver, made: Make
+) -> None:
+    """An answer that names no question would be taken for that one, too."""
+    app = made(saver)
+    begun(app, [])
+    asked = {each.value: each.id for each in app.get_state(config()).interrupts}
+    app.invoke(Command(resume={asked["b1"]: "b1"}), for_run("two"))
+    saver.delete_for_runs(["two"])
+    assert shown(app) == []
+    app.invoke(None, for_run("three"))
+    assert sorted(shown(app)) == ["a1", "b1"]

@@ -78,7 +78,11 @@ class Questions:
         for at in {around for each in lost for around in (each.at, *each.around)} & sources.keys():
             rows = (await self._reading.writes_of(at.spot, [at.id]))[0]
             asked_at = [w for w in read_writes(self._core.codec, rows) if w.channel == INTERRUPT]
-            found.drops.extend(_stale(at, asked_at, lost, texts))
+            stay = [w for w in asked_at if w.row.place not in dropped]
+            stale = set(_stale(at, stay, lost, texts))
+            tasks = {write.task for write in stay if write.row.place not in stale}
+            if stale or len(stay) < len(asked_at) or _is_silent(at, lost, tasks):
+                found.drops.extend(write.row.place for write in asked_at)
         return found
 
     async def _writes(
@@ -132,6 +136,11 @@ def _stale(
         of_run = write.row.text in texts
         if any((of_run or each.several) and _shows(at, write, each) for each in lost):
             yield write.row.place
+
+
+def _is_silent(at: At, lost: Sequence[Lost], tasks: Collection[str]) -> bool:
+    """Whether a task at a checkpoint has lost its answers, and asks nothing there."""
+    return any(each.task not in tasks for each in lost if each.at == at and each.task)
 
 
 def _shows(at: At, write: Write, lost: Lost) -> bool:
