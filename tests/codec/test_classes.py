@@ -285,6 +285,19 @@ def test_a_default_that_objects_find_in_their_class_stays_there(module):
     assert codec.unpack(stored("vanishing:Slotted", {"name": "a"})).is_done is False
 
 
+@pytest.mark.parametrize("kind", ["worker", None])
+def test_a_default_that_a_subclass_replaces_is_not_put_in_its_place(module, kind):
+    @dataclasses.dataclass
+    class Agent:
+        name: str
+        kind: str = dataclasses.field(default="agent", init=False)
+
+    cls = place(module, type("Worker", (Agent,), {"kind": kind}))
+    restored = codec.unpack(codec.pack(cls("ann")))
+    assert restored.kind == kind
+    assert codec.pack(restored) == codec.pack(cls("ann"))
+
+
 def test_a_default_that_a_class_shares_is_the_same(module):
     """Only models copy whatever can change; what stands for nothing is known by its identity."""
 

@@ -42,9 +42,13 @@ def of_attributes(cls: type) -> dict[str, Make]:
 
 
 def _left_to_class(cls: type, field: dataclasses.Field[Any]) -> bool:
-    """Whether an object is made without a field, as it finds the default in its class."""
+    """Whether an object is made without a field, as it finds the default in its class, or what a
+    subclass has in the place of that.
+    """
     is_set = field.init and getattr(attribute(cls, "__dataclass_params__"), "init", True)
-    return not is_set and attribute(cls, field.name) is field.default
+    if is_set or field.default is dataclasses.MISSING:
+        return False
+    return type(attribute(cls, field.name)) is not MemberDescriptorType
 
 
 def _kept_elsewhere(cls: type, name: str) -> bool:
