@@ -106,3 +106,30 @@ def test_what_a_run_that_was_cancelled_still_writes_is_seen(tmp_path: Path) -> N
 
     saver = LastgoodSaver.from_sqlite(str(tmp_path / "agent.db"))
     assert asyncio.run(play(saver)) == [("task", "log", "done")]
+
+
+@pytest.mark.parametrize("at_older", [True, False])
+def test_what_a_run_that_was_cancelled_still_writes_is_rolled_back(
+    tmp_path: Path, at_older: bool
+) -> None:
+    """It would be there after the rollback, and a node of the run be taken for one that ended."""
+
+    def of_run(at: Any) -> Any:
+        return {**at, "metadata": {"run_id": "r"}}
+
+    async def play(saver: LastgoodSaver) -> Any:
+        at: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        at = await saver.aput(at, empty_checkpoint(), {"source": "input", "step": -1}, {})
+        if at_older:
+            await saver.aput(of_run(at), empty_checkpoint(), {"source": "loop", "step": 0}, {})
+        writing = saver.aput_writes(of_run(at), [("log", "done")], "task")
+        write = asyncio.create_task(writing)
+        await asyncio.sleep(0)
+        await saver.adelete_for_runs(["r"])
+        await write
+        found = [each async for each in saver.alist(None)]
+        await saver.aclose()
+        return [each.pending_writes for each in found]
+
+    saver = LastgoodSaver.from_sqlite(str(tmp_path / "agent.db"))
+    assert asyncio.run(play(saver)) == [[]]

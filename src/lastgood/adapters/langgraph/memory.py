@@ -83,6 +83,10 @@ class Memory:
         """Whether something is put to a thread at the moment."""
         return thread in list(self._putting.values())
 
+    def puts(self) -> set[object]:
+        """What is put at the moment, to whatever thread."""
+        return set(self._putting)
+
     def is_noted(self, thread: str, run: str) -> bool:
         """Whether a run is on the thread's list already."""
         return (thread, run) in self._runs

@@ -23,6 +23,7 @@ from lastgood.backend import ItemListing, Listing, Outline
 from lastgood.checkpoints import read_mapping
 from lastgood.commits import Place
 from lastgood.core import Core
+from lastgood.driver import give_way, pause
 from lastgood.item_rules import ItemDraft
 from lastgood.removal_rules import Delete, Link, Remove, Seen, fallen
 from lastgood.rows import BranchRow, ItemRow
@@ -30,6 +31,8 @@ from lastgood.shelving import every_item, list_items
 from lastgood.thread_sweep import Rules, ThreadSweep
 
 THREADS = 200
+MOMENT, MOMENTS = 0.001, 2000
+"""How often, with so many seconds between, it is looked whether what was on its way is there."""
 ASKED = (INTERRUPT, ERROR)
 """What a task asks, or why it failed: a later run writes it once more, in the same place.
 
@@ -91,6 +94,13 @@ class Removal:
             return ids | plan.replaced() if ids else ids
 
         await self._remove(thread, doomed, runs)
+
+    async def put_by_now(self) -> None:
+        """Let what is on its way come to its end; a run that was cancelled does not wait for it."""
+        begun, moments = self._memory.puts(), iter(range(MOMENTS))
+        while begun & self._memory.puts() and next(moments, None) is not None:
+            await give_way()
+            await pause(MOMENT)
 
     async def threads_of(self, runs: Sequence[str]) -> list[str]:
         """The threads that runs wrote to."""

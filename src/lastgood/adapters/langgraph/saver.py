@@ -285,6 +285,7 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
 
     async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
         runs = _names(run_ids)
+        await self._removal.put_by_now()
         for thread in await self._removal.threads_of(runs):
             await self._removal.of_runs(thread, runs)
 
