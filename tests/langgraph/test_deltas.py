@@ -456,6 +456,23 @@ class TestAnAncestorThatIsGone:
         with pytest.raises(CheckpointNotFoundError, match="'log' of checkpoint"):
             app.get_state(config())
 
+    def test_it_keeps_no_other_thread_from_a_removal(self, saver: LastgoodSaver) -> None:
+        """The first of them may be the damaged one, each time that all are pruned."""
+        app = _told(saver, 0)
+        for run in ("one", "two", "three"):
+            told = {"configurable": {"thread_id": "t", "run_id": run}}
+            app.invoke({"log": [run]}, told, durability="sync")
+        saver.copy_thread("t", "u")
+        saver.client.blocking.expire("t@5")  # type: ignore[union-attr]
+        whole: Any = {"configurable": {"thread_id": "u"}}
+        for remove in (lambda: saver.delete_for_runs(["two"]), lambda: saver.prune(["t", "u"])):
+            before = len(list(saver.list(whole)))
+            with pytest.raises(CheckpointNotFoundError, match="'log' of checkpoint"):
+                remove()
+            assert len(list(saver.list(whole))) < before
+        heard = ["one", "heard", "two", "heard", "three", "heard"]
+        assert app.get_state(whole).values["log"] == heard
+
     @pytest.mark.parametrize("again", [[], ["four"]])
     def test_a_stub_knows_what_it_goes_on_from(
         self, saver: LastgoodSaver, again: list[str]

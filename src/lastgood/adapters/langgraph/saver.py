@@ -10,7 +10,16 @@ from __future__ import annotations
 import copy
 import os
 import random
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -37,6 +46,7 @@ from lastgood.adapters.langgraph.shapes import config_of, id_of, new_writes, run
 from lastgood.client import BlockingClient, Client
 from lastgood.core import Core
 from lastgood.driver import give_way, iterated, run_blocking
+from lastgood.errors import CheckpointIntegrityError, CheckpointNotFoundError, LastgoodError
 from lastgood.opening import ClientOptions
 
 DELETE = ("delete", "delete_all")
@@ -286,8 +296,8 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
     async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
         runs = _names(run_ids)
         await self._removal.put_by_now()
-        for thread in await self._removal.threads_of(runs):
-            await self._removal.of_runs(thread, runs)
+        threads = await self._removal.threads_of(runs)
+        await _from_each(threads, lambda thread: self._removal.of_runs(thread, runs))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         run_blocking(self._copying.copy(str(source_thread_id), str(target_thread_id)))
@@ -307,8 +317,19 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
         if strategy not in ("keep_latest", *DELETE):
             raise ValueError(f"strategy is 'keep_latest' or 'delete', not {strategy!r}.")
         remove = self._removal.delete if strategy in DELETE else self._removal.keep_latest
-        for thread in _names(thread_ids):
+        await _from_each(_names(thread_ids), remove)
+
+
+async def _from_each(threads: Iterable[str], remove: Callable[[str], Awaitable[None]]) -> None:
+    """Remove something from some threads; one that is damaged keeps no other from it."""
+    damage: LastgoodError | None = None
+    for thread in threads:
+        try:
             await remove(thread)
+        except (CheckpointIntegrityError, CheckpointNotFoundError) as error:
+            damage = damage or error
+    if damage is not None:
+        raise damage
 
 
 def _names(given: Iterable[object]) -> list[str]:
