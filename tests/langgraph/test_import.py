@@ -721,3 +721,25 @@ class TestCheckpnt:
             assert (latest.checkpoint_id, latest.parent_id) == (id, None)
             states = [each.state["n"][0] for each in client.timeline("agent", "run-1")]
             assert states == [4, 3, 1, 0]
+
+    def test_what_was_done_here_since_stays_the_latest(self, theirs: Path, tmp_path: Path) -> None:
+        """An import that brings what the old program has added meanwhile."""
+        row = "FROM checkpoints WHERE checkpoint_id = ?"
+        with closing(sqlite3.connect(theirs)) as file, file:
+            ids = file.execute("SELECT checkpoint_id FROM checkpoints ORDER BY step_index")
+            (parent,), (id,) = ids.fetchall()[-2:]
+            late = file.execute(f"SELECT * {row}", [id]).fetchone()
+            payload = ormsgpack.unpackb(file.execute(f"SELECT payload {row}", [id]).fetchone()[0])
+            file.execute(f"DELETE {row}", [id])
+        with BlockingClient.sqlite(tmp_path / "ours.db") as client:
+            assert from_checkpnt(client, theirs).checkpoints == 4
+            ours = client.save("agent", session_id="run-1", execution_state={"n": "new"})
+            with closing(sqlite3.connect(theirs)) as file, file:
+                file.execute(f"INSERT INTO checkpoints VALUES ({', '.join('?' * len(late))})", late)
+                followed = [ormsgpack.packb(payload | {"parent_id": parent}), id]
+                file.execute("UPDATE checkpoints SET payload = ? WHERE checkpoint_id = ?", followed)
+            assert from_checkpnt(client, theirs).checkpoints == 1
+            latest = client.latest(agent_id="agent", session_id="run-1")
+            assert latest is not None
+            assert latest.checkpoint_id == ours
+            assert client.restore(id).parent_id == parent

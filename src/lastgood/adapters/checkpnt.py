@@ -3,7 +3,8 @@
 Needs nothing of that library. A checkpoint without a parent follows the one that came before it in
 its lane: there every save without a parent is a root, and only the time tells which is the newest.
 So does one whose parent is in another session, which is another thread here. And one that follows
-an older step is the newest, too: the line that it begins is the current one.
+an older step is the newest, too: the line that it begins is the current one. Not where the lane has
+gone on here since an earlier import.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from lastgood.errors import (
     LastgoodError,
 )
 from lastgood.ids import read_id
-from lastgood.model import HEAD
+from lastgood.model import HEAD, micros
 from lastgood.rules import Save
 
 _ROWS = "SELECT session_id, payload, expires_at_ms FROM checkpoints ORDER BY created_at_ms, rowid"
@@ -71,9 +72,15 @@ def _brought(
     made = _checkpoint(payload, left)
     if _is_there(client, made):
         return Count(skipped=1)
-    intent = client.aio._core.put_intent(made)._replace(switch=True)
+    intent = client.aio._core.put_intent(made)._replace(switch=_is_newest(client, made))
     _save(client, intent if _follows(source, made) else intent._replace(parent=HEAD))
     return Count(checkpoints=1)
+
+
+def _is_newest(client: BlockingClient, made: Checkpoint) -> bool:
+    """Whether its lane does not end with a newer one; their times are those of milliseconds."""
+    tip = run_blocking(client.aio._core.tip(made.session_id, made.agent_id))
+    return tip is None or tip.row.created_at // 1000 <= micros(made.created_at) // 1000
 
 
 def _follows(source: sqlite3.Connection, made: Checkpoint) -> bool:
