@@ -1,7 +1,8 @@
 """What cannot be stored is refused with its path, or left out and reported."""
 
-import re
 import socket
+import subprocess
+import sys
 import threading
 import types
 from collections import Counter, OrderedDict, UserDict, defaultdict
@@ -193,7 +194,6 @@ class Basket(dict):
         (zip("ab", "cd", strict=True), "Store list(value), which is plain."),
         (types.MappingProxyType({}), "Store dict(value), which is plain"),
         (UserDict(), "encode=dict, decode=...)"),
-        (re.compile("a"), "Store its text, value.pattern"),
         (pydantic.SecretStr("a"), "stored in the clear"),
         (pydantic.SecretBytes(b"a"), "encode=SecretBytes.get_secret_value, decode=SecretBytes)"),
         (object(), "Register the class with lastgood.register"),
@@ -201,6 +201,22 @@ class Basket(dict):
 )
 def test_what_has_a_plain_form_is_told_which(value, advice):
     assert advice in str(refusal_of([value]))
+
+
+PATTERN = """
+import re
+from lastgood.codec import Codec
+from lastgood.errors import SerializationError
+try:
+    Codec().pack([re.compile("a")])
+except SerializationError as error:
+    print(error)
+"""
+
+
+def test_a_pattern_has_a_plain_form_unless_an_adapter_has_registered_it():
+    told = subprocess.run([sys.executable, "-c", PATTERN], capture_output=True, check=True)
+    assert b"Store its text, value.pattern" in told.stdout
 
 
 @pytest.mark.parametrize(
