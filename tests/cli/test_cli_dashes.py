@@ -69,6 +69,18 @@ def test_a_command_of_bisect_keeps_its_own_dashes(dashed: Path, lastgood: Run) -
     assert "First bad step: -x@4" in found.out
 
 
+def test_any_name_may_stand_between_two_dashes(here: Path, lastgood: Run) -> None:
+    """As a script writes it that does not know the name: bisect -- "$THREAD" -- CMD."""
+    with BlockingClient.sqlite() as client:
+        for name in ("a b", "true"):
+            client.save("a", session_id=name, execution_state={"n": 0})
+            found = lastgood("bisect", "--", name, "--", "true")
+            assert (found.code, found.out.split(":")[0]) == (1, "No bad step"), found.err
+        judge = ["sh", "-c", 'test "$1" = --', "judge", "--"]
+        assert lastgood("bisect", "a b", "--", *judge).out.startswith("No bad step")
+        assert lastgood("bisect", "true", "--", "true", "--").out.startswith("No bad step")
+
+
 def test_an_agent_is_named_as_an_option_takes_it(dashed: Path, lastgood: Run) -> None:
     which = lastgood("undo", *STORE, "--", "-x")
     assert (which.code, "Name one: --agent=-a." in which.err) == (2, True)

@@ -112,7 +112,7 @@ def _parsed(words: list[str]) -> Namespace:
     """
     cut = words.index("--") if "--" in words else len(words)
     if any(command.takes_rest and command.name in words[:cut] for command in (*COMMANDS, *HIDDEN)):
-        cut += 2 if _is_name(words[cut + 1 : cut + 3]) else 0
+        cut += 2 if _is_name(words, cut) else 0
         options = _read(words[:cut])
         if options.command.takes_rest:
             options.rest += words[cut + 1 :]
@@ -120,9 +120,12 @@ def _parsed(words: list[str]) -> Namespace:
     return _read(words)
 
 
-def _is_name(behind: list[str]) -> bool:
-    """Whether `--` stands for a name that begins with a dash, as in `-- -x -- CMD`."""
-    return len(behind) > 1 and behind[0].startswith("-") and behind[1] == "--"
+def _is_name(words: list[str], cut: int) -> bool:
+    """Whether the name is still to come, and stands between two `--`, as in `-- NAME -- CMD`."""
+    if words[cut + 2 : cut + 3] != ["--"]:
+        return False
+    options = _read(words[: cut + 2])
+    return options.command.takes_rest and not options.rest
 
 
 def _read(words: list[str]) -> Namespace:
