@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lastgood import BlockingClient, LastgoodError
+from lastgood import BlockingClient, CheckpointIntegrityError, LastgoodError
+from lastgood.cli.doctor_store import store_findings
 from lastgood.reports import CopyReport
 
 THREADS, SAVES = 24, 3
@@ -86,6 +87,33 @@ def test_every_page_in_turn(store: tuple[Path, dict[str, Any]]) -> None:
             counts.append(len(found))
     assert spared >= SPARE - {"lastgood_run"}
     assert min(counts) > len(states) // 2, "what is on a page, and no more"
+
+
+def test_a_file_that_is_cut_short(store: tuple[Path, dict[str, Any]]) -> None:
+    """As by a copy that was interrupted: SQLite itself reads nothing of it."""
+    path, states = store
+    whole, counts = path.read_bytes(), []
+    for share in (5, 8):
+        path.write_bytes(whole[: len(whole) * share // 10 + 1])
+        left = path.read_bytes()
+        report, found = salvaged(path)
+        assert found.items() <= states.items()
+        assert report.salvaged
+        counts.append(len(found))
+        with BlockingClient.sqlite(path) as client:
+            for ref in states.keys() - found.keys():
+                with pytest.raises(CheckpointIntegrityError):
+                    client.restore(ref)
+            with pytest.raises(CheckpointIntegrityError, match=f"cut short: {len(left):,} of its"):
+                client.save("agent", session_id="t0", execution_state={})
+            assert not client.verify().clean
+        assert path.read_bytes() == left
+        doctor = {each.what: each for each in store_findings(str(path), path)}
+        assert (
+            doctor["format"].found
+            == f"its end is missing: {len(left):,} of {len(whole):,} bytes are there"
+        )
+    assert 0 < counts[0] < counts[1] < len(states)
 
 
 def test_the_agents_of_other_threads_are_tried(store: tuple[Path, dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lastgood.backends.sqlite.connection import WAL_LIMIT, is_no_file
 from lastgood.backends.sqlite.schema import FORMAT, import_command, owner_of, read_stamp
-from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, read_still
+from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, left_of, read_still
 from lastgood.cli.doctor_checks import Finding
 from lastgood.cli.printing import size
 from lastgood.cli.store import chosen
@@ -80,7 +80,11 @@ def _unread(error: Exception, file: Path) -> Finding:
         return Finding("problem", "lock", "another program has it to itself", advice)
     verify = shlex.join(["lastgood", "verify", *chosen("--store", str(file))])
     advice = f"Copy the file and its -wal away before anything else, then try `{verify}`."
-    return Finding("problem", "format", f"it cannot be read: {error}", advice)
+    left = left_of(str(file))
+    if left is None:
+        return Finding("problem", "format", f"it cannot be read: {error}", advice)
+    found = f"its end is missing: {left[0]:,} of {left[1]:,} bytes are there"
+    return Finding("problem", "format", found, f"If it is a copy, make it again. {advice}")
 
 
 def _read(file: Path) -> list[Finding]:

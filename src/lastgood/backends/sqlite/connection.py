@@ -23,7 +23,13 @@ from typing import Any, NamedTuple, TypeVar
 from lastgood.backends.sqlite.lines import Lines
 from lastgood.backends.sqlite.log import of_the_disk
 from lastgood.backends.sqlite.schema import inspect, prepare
-from lastgood.backends.sqlite.still import DisturbedError, is_kept_out, read_still
+from lastgood.backends.sqlite.still import (
+    DisturbedError,
+    is_cut_short,
+    is_kept_out,
+    left_of,
+    read_still,
+)
 from lastgood.backends.sqlite.waiting import PATIENCE
 from lastgood.errors import (
     BackendConnectionError,
@@ -145,6 +151,12 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> Lastgoo
     unknown = (StorageError, "{label}: {error}. Nothing of this operation was kept.", "")
     general = _MEANINGS.get((code or 0) & 0xFF, unknown)
     kind, message, hint = _MEANINGS.get(code or 0, general)
+    if kind is CheckpointIntegrityError and (left := left_of(label)) is not None:
+        message = f"{{label}} is cut short: {left[0]:,} of its {left[1]:,} bytes are there."
+        hint = (
+            "If it is a copy, make it again. Otherwise copy it away before anything else; "
+            "`lastgood copy --salvage` brings what can be restored into another store."
+        )
     if (code or 0) & 0xFF == sqlite3.SQLITE_CANTOPEN and label.startswith("~"):
         hint = "A ~ is no home directory here, but a name: pass Path(...).expanduser()."
     return kind(message.format(label=label, error=error), hint=hint)
@@ -223,7 +235,7 @@ class Connections:
                 try:
                     reader = self._reader(self._open())
                 except sqlite3.Error as error:
-                    if not is_kept_out(error):
+                    if not (is_kept_out(error) or is_cut_short(error, self.path)):
                         raise
                     return self._read_still(work, error)
             elif reader.file != self._identity():
