@@ -127,7 +127,7 @@ class TagRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """One unit of work on a lane; `closed` when it was left without an error."""
+    """One unit of work on a lane; `closed` when somebody in it has left it without an error."""
 
     thread: int
     lane: int

@@ -79,10 +79,15 @@ class Enter:
 
     def _run(self, found: Found, lane: LaneRow, thread: ThreadRow) -> RunRow:
         last = found.run
-        if last is not None and not last.closed:
+        if last is not None and (not last.closed or last.status == "running"):
             attempt = last.attempt + 1
             return last._replace(
-                status="running", attempt=attempt, inside=attempt, beat_at=found.now, error=None
+                status="running",
+                closed=0,
+                attempt=attempt,
+                inside=attempt,
+                beat_at=found.now,
+                error=None,
             )
         return RunRow(
             thread=lane.thread,
@@ -150,6 +155,9 @@ class Outcome(NamedTuple):
 class Leave(Repeatable):
     """Record how a run was left, unless it is done or somebody else is alive in it.
 
+    Then it is noted of a clean exit (`closed`): if that other one is refused, as the one who left
+    was faster, nothing is amiss, and the run has ended.
+
     Only who has the head may say that it is done, and is told if that cannot be recorded, for the
     result would be lost: the thread was deleted meanwhile, or another run has begun.
     """
@@ -168,29 +176,33 @@ class Leave(Repeatable):
         return Scope(self.tenant, place.session_id, place.agent_id, place.branch, run=True)
 
     def decide(self, found: Found, taken: Taken = NOTHING) -> Writes:  # noqa: ARG002
+        run = self._finished(found) if self.outcome.status == "done" else self._left(found)
+        if run is not None and run is found.run:
+            run = self._recorded(run, found.now)
+        return Writes(run=run)
+
+    def _recorded(self, run: RunRow, now: int) -> RunRow:
         status, closed, error, result, _ = self.outcome
-        run = self._finished(found) if status == "done" else self._left(found)
-        if run is None:
-            return Writes()
-        return Writes(
-            run=run._replace(
-                status=status,
-                closed=int(closed),
-                inside=-self.attempt,
-                beat_at=found.now,
-                step=self.base.step_name if self.base else None,
-                error=error,
-                result=result,
-            )
+        return run._replace(
+            status=status,
+            closed=int(closed),
+            inside=-self.attempt,
+            beat_at=now,
+            step=self.base.step_name if self.base else None,
+            error=error,
+            result=result,
         )
 
     def _left(self, found: Found) -> RunRow | None:
+        """The run: as it is, where this exit is to be recorded, else as it is to be; or None."""
         run = found.run
         if run is None or run.id != self.run or run.status == "done":
             return None
+        if run.status == "running" and run.inside != self.attempt:
+            return run._replace(closed=1) if self.outcome.closed else None
         if self.outcome.refused and run.closed and self._is_overtaken(found):
-            return None  # and who was faster has ended it
-        return None if run.status == "running" and run.inside != self.attempt else run
+            return _ended(run, self.attempt, found.now)
+        return run
 
     def _is_overtaken(self, found: Found) -> bool:
         return found.head is not None and found.head.seq > (self.base.seq if self.base else 0)
@@ -236,9 +248,7 @@ class Beat(Repeatable):
         if run.inside == -self.attempt:
             return Writes()  # it was left while this beat was under way
         return Writes(
-            run=run._replace(
-                status="running", closed=0, inside=self.attempt, beat_at=found.now, error=None
-            )
+            run=run._replace(status="running", inside=self.attempt, beat_at=found.now, error=None)
         )
 
 
@@ -265,6 +275,13 @@ class Settle(Repeatable):
         if head is not None and head.id in self.ids:
             return Writes(answer=head)
         return Writes(thread=found.live)
+
+
+def _ended(run: RunRow, attempt: int, now: int) -> RunRow | None:
+    """A run that who was faster has ended, and that who was refused leaves now; None: it is so."""
+    if run.status != "running":
+        return None
+    return run._replace(status="idle", inside=-attempt, beat_at=now, error=None)
 
 
 def outcome_of(error: BaseException | None) -> Outcome:

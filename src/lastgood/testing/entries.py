@@ -108,6 +108,44 @@ async def the_slower_of_two_leaves_last(store: Store) -> None:
         assert not later.resumed
 
 
+@case(each={"before a heartbeat": 600.0, "behind a heartbeat": BEAT})
+async def the_slower_one_began_last(store: Store, heartbeat: float) -> None:
+    """Nor where it had entered last, so that the other's end was not the end of the run."""
+    client, other = store.client(), store.client(heartbeat_seconds=heartbeat)
+    for thread, error in (("clean", None), ("failed", Custom("the quick one"))):
+        quick = client.run(thread, initial={"n": 0})
+        await quick.__aenter__()
+        with pytest.raises(StaleWriterError):  # noqa: PT012
+            async with other.run(thread) as slow:
+                await quick.save({"n": 1})
+                await left(quick, error)
+                assert await status(client, thread) == "running"
+                await asyncio.sleep(2 * BEAT)
+                await slow.save({"n": "late"})
+    assert await status(client, "clean") == "idle"
+    assert await status(client, "failed") == "failed"
+    async with client.run("clean") as later:
+        assert not later.resumed
+
+
+@case()
+async def who_enters_behind_an_exit_goes_on_with_the_run(store: Store) -> None:
+    """As long as somebody is in it; and what that one's refusal is worth is looked at anew."""
+    client = store.client()
+    quick, slow = client.run("s", initial={"n": 0}), client.run("s")
+    for run in (quick, slow):
+        await run.__aenter__()
+    await left(quick, None)
+    with pytest.raises(StaleWriterError):  # noqa: PT012
+        async with client.run("s") as third:
+            assert (third.run_id, third.attempt) == (slow.run_id, 3)
+            await client.save("agent", session_id="s", execution_state={"n": "from outside"})
+            await third.save({"n": "late"})
+    assert await status(client, "s") == "failed"
+    await left(slow, None)
+    assert await status(client, "s") == "idle"
+
+
 @case()
 async def a_refusal_from_elsewhere_is_a_failure(store: Store) -> None:
     """A StaleWriterError of another thread's save inside of the block is an exit like others."""
