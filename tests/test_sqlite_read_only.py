@@ -41,6 +41,7 @@ def test_the_doctor_looks_into_a_read_only_file() -> None:
         with read_only(Path(name)), as_an_ordinary_user():
             found = {each.what: each for each in store_findings(str(path), path)}
     assert (found["threads"].level, found["threads"].found) == ("ok", "1")
+    assert (found["journal"].level, found["journal"].found) == ("ok", "wal")
     assert "problem" not in {each.level for each in found.values()}
 
 

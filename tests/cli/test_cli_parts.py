@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -204,6 +205,11 @@ class TestDoctor:
         assert "then try `lastgood verify --store 'a bad.db'`." in shown.out
         assert lastgood("doctor", "--store", ".").code == 1
         assert lastgood("doctor", "--store", "none/a.db").code == 1
+        Path("link.db").symlink_to("gone/a.db")
+        for place, found in (("a bad.db/a.db", "is no directory"), ("link.db", "does not exist")):
+            nowhere = lastgood("doctor", "--store", place)
+            assert nowhere.code == 1
+            assert re.search(rf"problem  directory  .*/(a bad\.db|gone) {found}", nowhere.out)
 
     @pytest.mark.slow  # it is waited for
     def test_a_file_that_another_program_has_to_itself(self, here: Path, lastgood: Run) -> None:

@@ -117,11 +117,18 @@ def _content_findings(connection: sqlite3.Connection, file: Path) -> Iterator[Fi
         return
     meta = dict(connection.execute("SELECT name, value FROM lastgood_meta").fetchall())
     yield format_finding(str(meta.get("format")))
-    yield journal_finding(connection.execute("PRAGMA journal_mode").fetchone()[0])
+    yield journal_finding(_journal_mode(connection, file))
     yield Finding("ok", "durability", "strict unless a client asks for relaxed: synced per save")
     yield time_finding(meta.get("newest"))
     count = connection.execute("SELECT count(*) FROM lastgood_thread WHERE state = ?", (LIVE,))
     yield Finding("ok", "threads", f"{count.fetchone()[0]:,}")
+
+
+def _journal_mode(connection: sqlite3.Connection, file: Path) -> str:
+    """As the file says: a connection that takes it for one that does not change has no log."""
+    with file.open("rb") as opened:
+        is_wal = opened.read(20)[18:] == b"\2\2"
+    return "wal" if is_wal else str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
 
 def _others_finding(file: Path, owner: tuple[str, str] | None) -> Finding:
@@ -173,10 +180,11 @@ def _wal(file: Path) -> Finding:
 
 
 def _disk_findings(file: Path) -> Iterator[Finding]:
-    directory = file.absolute().parent
-    if not directory.exists():
+    directory = Path(os.path.realpath(file)).parent
+    if not directory.is_dir():
+        found = f"{directory} {'is no directory' if directory.exists() else 'does not exist'}"
         advice = "Make it, or pass another path."
-        yield Finding("problem", "directory", f"{directory} does not exist", advice)
+        yield Finding("problem", "directory", found, advice)
         return
     yield free_finding(shutil.disk_usage(directory).free)
     yield file_system_finding(_file_system(directory))
