@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import gc
 import math
@@ -25,6 +26,7 @@ from lastgood import (
     BackendConnectionError,
     BlockingClient,
     Client,
+    LastgoodError,
     TransientStorageError,
     register,
 )
@@ -230,6 +232,38 @@ def test_a_checkpoint_travels_between_processes(place: Path) -> None:
     for value in (found, header):
         assert pickle.loads(pickle.dumps(value)) == value
     assert pickle.loads(pickle.dumps(found)).verify_integrity()
+
+
+def _stale(client: BlockingClient) -> None:
+    base = client.save("a", session_id="s", execution_state={})
+    client.save("a", session_id="s", execution_state={})
+    client.save("a", session_id="s", execution_state={}, parent_id=base, on_conflict="reject")
+
+
+def _several(client: BlockingClient) -> None:
+    for agent in ("a", "b"):
+        client.save(agent, session_id="s", execution_state={})
+    client.latest(session_id="s")
+
+
+REFUSED: dict[str, Callable[[BlockingClient], object]] = {
+    "stale": _stale,
+    "several agents": _several,
+    "not there": lambda client: client.restore("none"),
+    "not kept": lambda client: client.save("a", execution_state={"path": [print]}),
+}
+
+
+@pytest.mark.parametrize("work", REFUSED.values(), ids=REFUSED)
+def test_an_error_travels_between_processes(work: Callable[[BlockingClient], object]) -> None:
+    """One that cannot be read on the other side ends a pool of workers."""
+    with BlockingClient.memory() as client, pytest.raises((LastgoodError, ValueError)) as raised:
+        work(client)
+    error = raised.value
+    error.add_note("in worker 7")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (type(again), again.args, vars(again)) == (type(error), error.args, vars(error))
+        assert str(again) == str(error)
 
 
 def test_a_client_is_not_pickled(colour: Any, place: Path) -> None:

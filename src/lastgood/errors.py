@@ -25,10 +25,21 @@ Messages say what happened, where, and what to do next. `code` is stable across 
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def an(word: str) -> str:
     """The word with its article, for a message: `an int`, `a str`, `a UUID`."""
     return f"{'an' if word[:1] in 'aeioAEIO' else 'a'} {word}"
+
+
+def remade(
+    kind: type[BaseException], args: tuple[object, ...], known: dict[str, Any]
+) -> BaseException:
+    """An error as it was in another process, by pickle; its class is not called."""
+    error = kind.__new__(kind, *args)
+    error.__setstate__(known)
+    return error
 
 
 class LastgoodError(Exception):
@@ -43,6 +54,9 @@ class LastgoodError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return remade, (type(self), self.args, vars(self))
 
 
 class CheckpointNotFoundError(LastgoodError, KeyError):

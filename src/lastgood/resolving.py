@@ -16,6 +16,7 @@ from lastgood.errors import (
     CheckpointExpiredError,
     CheckpointIntegrityError,
     CheckpointNotFoundError,
+    remade,
 )
 from lastgood.refs import Address
 from lastgood.thread_rules import ago
@@ -143,6 +144,9 @@ class SeveralAgentsError(ValueError):
         self.ref = str(asked._replace(agent=agents[0]))
         self.found = f"thread {thread!r} has {len(agents)} agents: {', '.join(agents[:10])}."
         super().__init__(f"{self.found} Name one: agent_id=..., or '{self.ref}'.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return remade, (type(self), self.args, vars(self))
 
 
 async def outlined(core: Core, thread: str, only: Inside | None = None) -> Outline:
