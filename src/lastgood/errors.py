@@ -27,6 +27,11 @@ from __future__ import annotations
 
 from typing import Any
 
+_DAMAGED = (
+    "`lastgood verify` tells what else is damaged. `lastgood copy --salvage` brings what can be "
+    "restored into another store."
+)
+
 
 def an(word: str) -> str:
     """The word with its article, for a message: `an int`, `a str`, `a UUID`."""
@@ -149,6 +154,9 @@ class CheckpointIntegrityError(LastgoodError):
     """Stored bytes differ from what was saved: damage, never served as good."""
 
     code = "integrity"
+
+    def __init__(self, message: str, *, hint: str = _DAMAGED) -> None:
+        super().__init__(message, hint=hint)
 
 
 class StorageError(LastgoodError):

@@ -293,9 +293,7 @@ def unsealed(cls: type[R], columns: Sequence[object]) -> R:
         intact = False
     if not intact:
         raise CheckpointIntegrityError(
-            f"a stored {TABLES[cls]} row was changed outside of Lastgood: {_shown(columns)}.",
-            hint="`lastgood verify` tells what else is damaged. `lastgood copy --salvage` brings"
-            " what can be restored into another store.",
+            f"a stored {TABLES[cls]} row was changed outside of Lastgood: {_shown(columns)}."
         )
     return row
 

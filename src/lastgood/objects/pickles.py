@@ -47,7 +47,8 @@ def unpickled(stored: Mapping[str, Any], key: Key) -> State:
     if not hmac.compare_digest(signature, _signature(key, data)):
         raise CheckpointIntegrityError(
             f"this pickle was changed after it was signed (key from {key.origin}). It was not "
-            "read: a pickle runs code."
+            "read: a pickle runs code.",
+            hint="Load another checkpoint of its key, by nth= or checkpoint_id=.",
         )
     return _loaded(data)
 

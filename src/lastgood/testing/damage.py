@@ -119,19 +119,21 @@ async def _read_everything(client: Client, newest: str, before: list[str]) -> No
 
 @case("S20", each={"checkpoint": "checkpoint", "branch": "branch", "lane": "lane"})
 async def a_row_that_is_gone(store: Store, table: str) -> None:
-    """An absence that should not be is damage, never an empty answer."""
+    """An absence that should not be is damage, never an empty answer; the error says what to do."""
     client = store.client()
     await save(client, "hurt", {"n": 1})
     newest = await save(client, "hurt", {"n": 2})
     await store.close()
     store.harness.lose_row(table, "hurt")
     client = store.client()
-    with pytest.raises(CheckpointIntegrityError):
-        await client.latest(agent_id="a", session_id="hurt")
-    with pytest.raises(CheckpointIntegrityError):
-        await client.timeline("a", "hurt")
-    with pytest.raises(CheckpointIntegrityError):
-        await save(client, "hurt", {"n": 3})
+    for ask in (
+        lambda: client.latest(agent_id="a", session_id="hurt"),
+        lambda: client.timeline("a", "hurt"),
+        lambda: save(client, "hurt", {"n": 3}),
+    ):
+        with pytest.raises(CheckpointIntegrityError) as gone:
+            await ask()
+        assert gone.value.hint
     with pytest.raises(LastgoodError):
         await _restored(client, newest, table)
 

@@ -52,7 +52,8 @@ class StoreClock:
         """Raise CheckpointIntegrityError if there is a file that says nothing."""
         raw = files_disk.read(self._path)
         if raw is not None and not _told(raw):
-            raise CheckpointIntegrityError(f"{self._path} is damaged; the next save replaces it.")
+            message = f"{self._path} is damaged; the next save replaces it."
+            raise CheckpointIntegrityError(message, hint="")
 
 
 def _told(raw: bytes | None) -> int:

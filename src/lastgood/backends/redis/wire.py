@@ -221,7 +221,8 @@ def translation(error: Exception, label: str, *, opened: bool) -> LastgoodError:
         cause = "Look at the disk of the server. " if "MISCONF" in text else ""
         return StorageFullError(said, hint=f"{cause}Nothing of this save was kept.")
     if "WRONGTYPE" in text:
-        return CheckpointIntegrityError(f"{said} Something else wrote to this key.")
+        hint = "Find out what it was, and give Lastgood a prefix of its own."
+        return CheckpointIntegrityError(f"{said} Something else wrote to this key.", hint=hint)
     moving = any(word in text for word in _MOVING)
     if moving or isinstance(error, _LATER) or any(word in text for word in _BUSY):
         if not opened:
