@@ -40,6 +40,23 @@ def test_a_directory_that_is_not_there_is_no_source_and_not_made_by_a_dry_run(
     assert not (here / "plain").exists()
 
 
+SPELLINGS = ["./lastgood.db", "sqlite:///lastgood.db", "link.db", "plain/../lastgood.db"]
+
+
+@pytest.mark.parametrize("target", SPELLINGS)
+def test_the_source_is_no_target_however_it_is_spelled(
+    here: Path, lastgood: Run, target: str
+) -> None:
+    """Of a damaged store it was said how to make room in it for the salvaged: by a delete."""
+    Path("link.db").symlink_to("lastgood.db")
+    with BlockingClient.files("plain") as client:
+        client.save("a", session_id="mine", execution_state={})
+    shown = lastgood("copy", "lastgood.db", target, "--salvage")
+    assert (shown.code, "source and target are the same store" in shown.err) == (2, True)
+    for same in ("files:plain", "plain/", "./plain"):
+        assert lastgood("copy", "plain", same).code == 2
+
+
 @pytest.mark.parametrize("name", ["plain", "100%25 #1?"])
 def test_a_directory_of_plain_files_is_a_target_by_its_name(
     here: Path, lastgood: Run, name: str

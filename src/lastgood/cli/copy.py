@@ -6,12 +6,23 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 
 from lastgood import BlockingClient, CopyReport
 from lastgood.cli import printing
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal, given
-from lastgood.cli.store import address, again, is_there, json_option, made, opened, tenant_option
+from lastgood.cli.store import (
+    address,
+    again,
+    directory_of,
+    file_of,
+    is_there,
+    json_option,
+    made,
+    opened,
+    tenant_option,
+)
 from lastgood.cli.terminal import Terminal
 
 _BAR = 24
@@ -19,7 +30,7 @@ _BAR = 24
 
 def run(options: Namespace) -> int:
     """Copy, and say what was not copied."""
-    if options.source == options.target:
+    if _is_same(_place(options.source), _place(options.target)):
         raise Refusal("source and target are the same store.", exit_code=USAGE)
     options.store = options.source
     with opened(options) as source, _target(options) as target:
@@ -40,6 +51,19 @@ def run(options: Namespace) -> int:
         else:
             _print(report, options)
     return NO if report.problems or report.salvaged else DONE
+
+
+def _place(text: str) -> Path | str:
+    found = address(Namespace(store=text))
+    return file_of(found) or directory_of(found) or found
+
+
+def _is_same(source: Path | str, target: Path | str) -> bool:
+    """However each is spelled: who is told to make room in the target would delete the source."""
+    if isinstance(source, str) or isinstance(target, str):
+        return source == target
+    there = source.exists() and target.exists()
+    return source.samefile(target) if there else source == target
 
 
 def _target(options: Namespace) -> BlockingClient:
