@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import resource
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
@@ -379,6 +381,26 @@ def test_a_tilde_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BackendConnectionError, match=r"~/x\.db cannot be opened\. A ~ is no home"):
         BlockingClient.sqlite("~/x.db").threads()
+
+
+def test_a_process_that_has_too_many_files_open_is_told_so(tmp_path: Path) -> None:
+    """As a service that never closes what it opens. With the file and its rights all is well."""
+    with BlockingClient.sqlite(tmp_path / "y.db") as client:  # and modules are imported
+        client.save("a", execution_state={})
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 50, hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        with pytest.raises(BackendConnectionError, match=r"too many files .* are open") as refused:
+            BlockingClient.sqlite(tmp_path / "x.db").save("a", execution_state={})
+    finally:
+        for each in taken:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "ulimit -n" in refused.value.hint
 
 
 def test_a_moved_head_in_words(tmp_path: Path) -> None:

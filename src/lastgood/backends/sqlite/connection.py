@@ -10,6 +10,7 @@ after it, on both sides.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -157,9 +158,22 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, label: str) -> Lastgoo
             "If it is a copy, make it again. Otherwise copy it away before anything else; "
             "`lastgood copy --salvage` brings what can be restored into another store."
         )
-    if (code or 0) & 0xFF == sqlite3.SQLITE_CANTOPEN and label.startswith("~"):
-        hint = "A ~ is no home directory here, but a name: pass Path(...).expanduser()."
+    if (code or 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
+        message, hint = _not_opened(label, message, hint)
     return kind(message.format(label=label, error=error), hint=hint)
+
+
+def _not_opened(label: str, message: str, hint: str) -> tuple[str, str]:
+    """Why a file could not be opened, as far as it can be told: SQLite does not say."""
+    if label.startswith("~"):
+        return message, "A ~ is no home directory here, but a name: pass Path(...).expanduser()."
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            message = "{label} cannot be opened: too many files and connections are open."
+            hint = "Find what is never closed, or raise the limit of this process (`ulimit -n`)."
+    return message, hint
 
 
 def is_no_file(path: Path) -> bool:
