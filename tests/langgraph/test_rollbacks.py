@@ -65,6 +65,65 @@ def function(saver: Any) -> Any:
     return flow
 
 
+def several_tasks(saver: Any) -> Any:
+    """Each asks behind the answer to the one before."""
+
+    @task
+    def ask(question: str) -> Any:
+        return interrupt(question)
+
+    @entrypoint(checkpointer=saver)
+    def flow(_: Any) -> Any:
+        return {"log": [ask(each).result() for each in QUESTIONS]}
+
+    return flow
+
+
+def tasks_in_a_node(saver: Any) -> Any:
+    """What the node itself asks is between what its tasks ask, one of them in another."""
+
+    @task
+    def ask(question: str) -> Any:
+        return interrupt(question)
+
+    @task
+    def around(question: str) -> Any:
+        return ask(question).result()
+
+    def node(_: Any) -> Any:
+        first, own = around(QUESTIONS[0]).result(), interrupt(QUESTIONS[1])
+        return {"log": [first, own, ask(QUESTIONS[2]).result()]}
+
+    return _graph({"node": node}, saver)
+
+
+def before_a_task(own: Any = None) -> Make:
+    """A task that calls a subgraph which asks twice, and one that asks behind it."""
+
+    def made(saver: Any) -> Any:
+        asks = one_of(QUESTIONS[:2], own)
+
+        @task
+        def call() -> list[str]:
+            return list(asks.invoke({"log": []})["log"])
+
+        @task
+        def ask() -> Any:
+            return interrupt(QUESTIONS[2])
+
+        @entrypoint(checkpointer=saver)
+        def flow(_: Any) -> Any:
+            return {"log": [*call().result(), ask().result()]}
+
+        return flow
+
+    return made
+
+
+def one_of(questions: Sequence[str], own: Any) -> Any:
+    return _graph({"ask": lambda _: {"log": [interrupt(each) for each in questions]}}, own)
+
+
 def for_run(run: str) -> Any:
     return {"configurable": {"thread_id": "t"}, "metadata": {"run_id": run}}
 
@@ -96,6 +155,10 @@ MADE = {
     "several that go on": inside(several_nodes, own=True),
     "a subgraph in one": inside(inside(one_node)),
     "a function": function,
+    "several tasks": several_tasks,
+    "tasks in a node": tasks_in_a_node,
+    "a subgraph before a task": before_a_task(),
+    "one that goes on": before_a_task(own=True),
 }
 RUNS = ("two", "three", "four")
 GONE = [["four"], ["three"], ["two"], ["three", "four"], [*RUNS]]
@@ -108,6 +171,16 @@ def test_no_answer_goes_to_another_question(made: Make, gone: list[str]) -> None
     app = made(saver)
     begun(app, RUNS[: RUNS.index(gone[-1]) + 1])
     saver.delete_for_runs(gone)
+    assert ended(app) == [*QUESTIONS]
+
+
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE.keys())
+@pytest.mark.parametrize("gone", RUNS[:2])
+def test_nor_to_one_that_a_later_run_has_asked(made: Make, gone: str) -> None:
+    saver = LastgoodSaver.from_memory()
+    app = made(saver)
+    begun(app, RUNS[: RUNS.index(gone) + 2])
+    saver.delete_for_runs([gone])
     assert ended(app) == [*QUESTIONS]
 
 

@@ -7,6 +7,7 @@ and tasks around a task that is so too, for they show its questions as theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from lastgood.checkpoints import read_mapping
 from lastgood.commits import Place
 from lastgood.core import Core
 from lastgood.item_rules import ItemDraft
+
+_CALL = "~__pregel_push, "
 
 
 class At(NamedTuple):
@@ -37,6 +40,8 @@ class Lost(NamedTuple):
     path: str = ""
     several: bool = False
     """Whether also what others have asked behind the first answer is asked no more."""
+    since: float = math.inf
+    """When the answers were written: who has asked later may have asked behind them."""
 
 
 class Change(NamedTuple):
@@ -74,15 +79,13 @@ class Questions:
                 if _is_answer(answer) and answer.row.place in dropped:
                     several = self._shorten(found, answer, asked.get(answer.task), texts)
                     around = self._around(sources[at])
-                    lost.append(Lost(at, around, answer.task, answer.path, several))
+                    since = answer.row.updated_at
+                    lost.append(Lost(at, around, answer.task, answer.path, several, since))
         for at in {around for each in lost for around in (each.at, *each.around)} & sources.keys():
             rows = (await self._reading.writes_of(at.spot, [at.id]))[0]
-            asked_at = [w for w in read_writes(self._core.codec, rows) if w.channel == INTERRUPT]
-            stay = [w for w in asked_at if w.row.place not in dropped]
-            stale = set(_stale(at, stay, lost, texts))
-            tasks = {write.task for write in stay if write.row.place not in stale}
-            if stale or len(stay) < len(asked_at) or _is_silent(at, lost, tasks):
-                found.drops.extend(write.row.place for write in asked_at)
+            found.drops.extend(
+                _unasked(at, read_writes(self._core.codec, rows), lost, dropped, texts)
+            )
         return found
 
     async def _writes(
@@ -128,31 +131,65 @@ def _is_answer(write: Write) -> bool:
     return write.channel == RESUME and write.task != NO_TASK
 
 
+def _unasked(
+    at: At,
+    writes: Sequence[Write],
+    lost: Sequence[Lost],
+    dropped: Collection[Place],
+    texts: Collection[str],
+) -> set[Place]:
+    """What is asked no more at a checkpoint: all of it where a node has yet to ask again.
+
+    An answer to what others ask, if it names no question, would be taken for one to that, too.
+    """
+    stale = set(_stale(at, writes, lost, texts))
+    asked = {write.row.place: _node(write.path) for write in writes if write.channel == INTERRUPT}
+    shown = {node for place, node in asked.items() if place not in dropped and place not in stale}
+    unanswered = {_node(each.path) for each in lost if each.at == at and each.task}
+    return stale if unanswered.union(asked.values()) <= shown else stale.union(asked)
+
+
 def _stale(
-    at: At, questions: Sequence[Write], lost: Sequence[Lost], texts: Collection[str]
+    at: At, writes: Sequence[Write], lost: Sequence[Lost], texts: Collection[str]
 ) -> Iterator[Place]:
-    """The questions at a checkpoint that are not the next ones any more."""
-    for write in questions:
-        of_run = write.row.text in texts
-        if any((of_run or each.several) and _shows(at, write, each) for each in lost):
-            yield write.row.place
+    """The questions at a checkpoint that are not the next ones any more.
+
+    Whatever a node asks behind an answer it asks again, by whichever of the tasks that it calls.
+    And a later answer that names no question would be taken for one to the first.
+    """
+    for each in lost:
+        nodes = {_node(path) for path in _paths(at, writes, each)}
+        for write in writes if nodes else ():
+            later = write.row.updated_at > each.since
+            behind = each.several or later or write.row.text in texts
+            asked = write.channel == INTERRUPT and behind and _node(write.path) in nodes
+            if asked or (later and write.channel == RESUME and write.task == NO_TASK):
+                yield write.row.place
 
 
-def _is_silent(at: At, lost: Sequence[Lost], tasks: Collection[str]) -> bool:
-    """Whether a task at a checkpoint has lost its answers, and asks nothing there."""
-    return any(each.task not in tasks for each in lost if each.at == at and each.task)
-
-
-def _shows(at: At, write: Write, lost: Lost) -> bool:
-    """Whether a task shows the questions of what is lost: its own, or those of what it calls."""
+def _paths(at: At, writes: Sequence[Write], lost: Lost) -> list[str]:
+    """The tasks that show the questions of what is lost: its own, or that call a subgraph."""
     if at == lost.at:
-        return bool(lost.task) and (write.task == lost.task or f"{write.path}, " in lost.path)
+        return [lost.path] if lost.task else []
     if at not in lost.around:
-        return False
+        return []
     outer, inner = _calls(at.spot), _calls(lost.at.spot)
     name, _, task = "".join(inner[len(outer) : len(outer) + 1]).partition(":")
+    if task:
+        return [write.path for write in writes if write.task == task]
     # A subgraph that goes on from call to call has no task in its name.
-    return write.task == task if task else write.path.endswith(f", {name}") or "push" in write.path
+    return [w.path for w in writes if w.path.endswith(f", {name}") or w.path.startswith(_CALL)]
+
+
+def _node(path: str) -> str:
+    """The path of the node in which a task was called, or that it is.
+
+    A call is spelled around the path of its caller: what it is, the caller, and two numbers.
+    """
+    depth = 0
+    while path.startswith(f"{_CALL}~"):
+        path, depth = path.removeprefix(_CALL), depth + 1
+    return path.rsplit(", ", 2 * depth)[0]
 
 
 def _calls(spot: Spot) -> list[str]:
