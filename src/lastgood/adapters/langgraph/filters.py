@@ -33,17 +33,29 @@ def _is(value: Any, sought: Any) -> bool:
         if any(isinstance(key, str) and key.startswith("$") for key in sought):
             return all(_compares(value, name, bound) for name, bound in sought.items())
         return isinstance(value, Mapping) and matches(value, sought)
+    return _alike(value, sought, _is)
+
+
+def _equals(value: Any, sought: Any) -> bool:
+    """The same with nothing left out; in what is sought, no key is an operator."""
+    if isinstance(sought, Mapping):
+        same = isinstance(value, Mapping) and value.keys() == sought.keys()
+        return same and all(_equals(value[key], each) for key, each in sought.items())
+    return _alike(value, sought, _equals)
+
+
+def _alike(value: Any, sought: Any, compare: Callable[[Any, Any], bool]) -> bool:
     if isinstance(sought, list | tuple):
         alike = isinstance(value, list | tuple) and len(value) == len(sought)
-        return alike and all(map(_is, value, sought))
+        return alike and all(map(compare, value, sought))
     return isinstance(value, bool) == isinstance(sought, bool) and bool(value == sought)
 
 
 def _compares(value: Any, name: str, bound: Any) -> bool:
     if name == "$eq":
-        return _is(value, bound)
+        return _equals(value, bound)
     if name == "$ne":
-        return not _is(value, bound)
+        return not _equals(value, bound)
     if name not in _ORDERS:
         known = ", ".join(("$eq", "$ne", *_ORDERS))
         raise ValueError(f"unknown operator {name!r}: there are {known}.")
