@@ -27,12 +27,12 @@ from lastgood.backends.postgres.connections import (
     Reach,
     is_dead,
 )
+from lastgood.backends.remote.holding import held
 from lastgood.backends.remote.room import Room
 from lastgood.driver import is_blocking
 
 _ABANDONED: list[object] = []
 """What a forked child inherited: kept, so that nothing closes it."""
-_YEAR = 365 * 24 * 3600.0
 _MOMENT_SECONDS = 0.2
 """Long enough to be seen by a pool whose log is slow."""
 
@@ -236,12 +236,10 @@ class OwnPools(Pools):
     async def _until_the_end(
         self, pool: AsyncConnectionPool[BoundAsyncConnection]
     ) -> AsyncGenerator[None, None]:
-        """Closes a pool when its loop ends: that closes the generators which stand in it. So it is
-        with one that nobody knows any more, which must not go with all that it would be closed by.
-        """
+        """Closes a pool when its loop ends, and with it what stands in it, or nobody has it."""
         loop = asyncio.get_running_loop()
         end = loop.create_task(_ended_for_good(pool.name), name="lastgood-pool-end")
-        kept = loop.call_later(_YEAR, _kept, pool, end)  # a loop holds no tasks that wait
+        kept = held(pool, end)
         try:
             yield
         finally:
@@ -301,10 +299,6 @@ async def given_back(pool: AsyncConnectionPool[Any], connection: AsyncConnection
     pool would lose it, and the one who waits for it would wait in vain.
     """
     await asyncio.shield(pool.putconn(connection))
-
-
-def _kept(*_: object) -> None:
-    """What a timer holds is there for as long as the timer."""
 
 
 async def _ended_for_good(pool: str) -> None:

@@ -19,6 +19,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from lastgood.backends.remote.holding import held
 from lastgood.driver import is_blocking
 
 _ABANDONED: list[object] = []
@@ -67,10 +68,12 @@ class LoopClients(ABC):
                 self._clients.pop(loop, None)
 
     async def _until_the_end(self, client: Any) -> AsyncGenerator[None, None]:
-        """Closes a client when its loop ends: that closes the generators which stand in it."""
+        """Closes a client when its loop ends, and with it what stands in it, or nobody has it."""
+        kept = held(client)
         try:
             yield
         finally:
+            kept.cancel()
             self._clients.pop(asyncio.get_running_loop(), None)
             await client.aclose()
             pool = getattr(client, "connection_pool", None)  # that of a Cluster's nodes is closed
