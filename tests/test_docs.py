@@ -133,7 +133,7 @@ def run_page(page: Path, names: dict[str, Any]) -> None:
 def run_shell(text: str) -> str:
     """What commands print, with our own `lastgood` and `python`."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    settings = {**os.environ, "PATH": path, "PYTHONIOENCODING": "utf-8"}
+    settings = {**os.environ, "PATH": path, "PYTHONIOENCODING": "utf-8", "PYTEST_ADDOPTS": ""}
     settings["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # ours take seconds to load
     command = ["sh", "-c", text]
     return subprocess.run(
