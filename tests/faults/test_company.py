@@ -15,6 +15,7 @@ from lastgood.backends.remote import backend as remote
 from lastgood.backends.remote import company, turns
 from lastgood.backends.remote.backend import RemoteBackend
 from lastgood.backends.remote.changes import Change
+from lastgood.backends.remote.crowd import Crowd, Guest
 from lastgood.driver import pause
 from lastgood.testing.alias_cases import put as put_under
 from lastgood.testing.alias_cases import row_id
@@ -44,7 +45,7 @@ class Meeting:
 
     @property
     def inside(self) -> int:
-        return sum(len(queue.inside) for queue in list(self.backend._turns._queues.values()))
+        return sum(len(queue.inside()) for queue in list(self.backend._turns._queues.values()))
 
     def writes(self, key: bytes) -> Callable[[], Any]:
         return partial(beside, self.client, item(key))
@@ -122,7 +123,7 @@ def test_there_is_an_end_to_it(play: Play, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class NewestFirst:
-    """A lock that goes to the one who came last: threads get one in any order."""
+    """A lock that goes to the one who came last."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -144,9 +145,27 @@ class NewestFirst:
             self._changed.notify_all()
 
 
+class AnyOrder(Crowd):
+    """Threads that get their turn in another order than they came, as when some gave up waiting."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._lock = NewestFirst()
+
+    def enter(self, guest: Guest, seconds: float) -> bool:
+        super().enter(guest, 0)
+        guest.inside = self._lock.acquire(seconds)
+        return guest.inside
+
+    def leave(self, guest: Guest) -> None:
+        super().leave(guest)
+        if guest.inside:
+            self._lock.release()
+
+
 def test_nobody_is_taken_along_twice(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(company, "MOST", 3)
-    monkeypatch.setattr(turns, "Lock", NewestFirst)
+    monkeypatch.setattr(turns, "Crowd", AnyOrder)
 
     async def body(store: Store) -> None:
         meeting = await Meeting.of(store)

@@ -101,8 +101,8 @@ class Guests:
     @contextmanager
     def one(self) -> Iterator[None]:
         me = object()
-        self._guests.add(me)
         try:
+            self._guests.add(me)
             yield
         finally:
             self._guests.discard(me)
@@ -157,30 +157,49 @@ class OwnPools(Pools):
 
     @contextmanager
     def blocking(self) -> Iterator[Connection[Any]]:
-        pool = self._opened()
         with self._room.blocking() as seconds, self._guests.one():
-            connection = _living(pool, seconds)
+            pool, returned = self._opened(), False
             try:
-                yield connection
-            except BaseException:
-                with suppress(psycopg.Error):
-                    connection.rollback()
+                connection = _living(pool, seconds)
+                try:
+                    yield connection
+                except BaseException:
+                    with suppress(psycopg.Error):
+                        connection.rollback()
+                    raise
+                finally:
+                    pool.putconn(connection)
+                    returned = True
+            except BaseException as stop:
+                if not (returned or isinstance(stop, Exception)):
+                    self._leave(pool)
                 raise
-            finally:
-                pool.putconn(connection)
+
+    def _leave(self, pool: ConnectionPool[BoundConnection]) -> None:
+        """An interrupt came in the middle of taking a connection or giving it back, and a pool that
+        lost one counts it for ever. What is in use is closed when it comes back.
+        """
+        if self._pool is pool:
+            self._pool = None
+            _close_apart(pool)
 
     def _opened(self) -> ConnectionPool[BoundConnection]:
         with self._lock:
             if self._pool is None:
                 if not self._reached:
                     self._probe()
-                self._pool = ConnectionPool(
+                pool = ConnectionPool(
                     self.dsn,
                     connection_class=BoundConnection,
                     reconnect_failed=self._guests.forgotten,
                     **self._options(),
                 )
-                self._pool.open()
+                try:
+                    pool.open()
+                except BaseException:
+                    _close_apart(pool)
+                    raise
+                self._pool = pool
             return self._pool
 
     def _probe(self) -> None:
@@ -288,6 +307,12 @@ async def _native_living(
         await connection.close()
         await given_back(pool, connection)
     return connection
+
+
+def _close_apart(pool: ConnectionPool[BoundConnection]) -> None:
+    """Close a pool whose threads may not end: another one waits for them."""
+    with suppress(RuntimeError):  # none can be started: the process ends
+        threading.Thread(target=pool.close, name="lastgood-pool-end", daemon=True).start()
 
 
 def _full() -> Exception:

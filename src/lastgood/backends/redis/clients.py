@@ -52,9 +52,12 @@ class Clients(LoopClients):
         options = self._options(retry)
         if self.cluster:
             return driver.RedisCluster.from_url(self._url, **options)
-        pool = driver.BlockingConnectionPool.from_url(
-            self._url, max_connections=self._size, timeout=CONNECT_SECONDS, **options
-        )
+        if is_blocking():
+            pool = driver.ConnectionPool.from_url(self._url, **options)
+        else:
+            pool = driver.BlockingConnectionPool.from_url(
+                self._url, max_connections=self._size, timeout=CONNECT_SECONDS, **options
+            )
         return driver.Redis(connection_pool=pool)
 
     def abandon(self) -> None:

@@ -10,7 +10,8 @@ import asyncio
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import redis
@@ -50,6 +51,24 @@ class LoopClients(ABC):
                 self._client = self._made(redis, Retry(NoBackoff(), 0))
             return self._client
 
+    @contextmanager
+    def interruptible(self) -> Iterator[Any]:
+        """The same, left to those who are in it by who is interrupted: that may be in the middle of
+        taking a connection or giving it back.
+        """
+        client = self.blocking()
+        try:
+            yield client
+        except BaseException as stop:
+            if not isinstance(stop, Exception):
+                self._forget(client)
+            raise
+
+    def _forget(self, client: Any) -> None:
+        with self._lock:
+            if self._client is client:
+                self._client = None
+
     async def native(self) -> Any:
         """The client for this event loop."""
         loop = asyncio.get_running_loop()
@@ -86,10 +105,8 @@ class LoopClients(ABC):
         """
         if not is_blocking():
             await client.connection_pool.disconnect(inuse_connections=False)
-            return
-        with self._lock:
-            if self._client is client:
-                self._client = None
+        else:
+            self._forget(client)
 
     async def close(self) -> None:
         """Let go of connections: of those for threads, and of this loop's."""

@@ -100,7 +100,12 @@ class Wire:
         return [found.get(index, reply) for index, reply in enumerate(replies)]
 
     async def _sent(self, commands: Sequence[Command]) -> list[Any]:
-        client = self.clients.blocking() if is_blocking() else await self.clients.native()
+        if is_blocking():
+            with self.clients.interruptible() as client:
+                return await self._answered(client, commands)
+        return await self._answered(await self.clients.native(), commands)
+
+    async def _answered(self, client: Any, commands: Sequence[Command]) -> list[Any]:
         if self.clients.cluster:
             with _closed_as_lost():
                 return await self._replies(client, commands)

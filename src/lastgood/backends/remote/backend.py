@@ -256,9 +256,7 @@ class RemoteBackend(Backend, forking.Forkable):
             await pause(MOMENT)
 
     def _behind(self, attempt: Attempt) -> list[Attempt]:
-        """Who waits for a turn to be carried out. Of threads any may be the next: also one that was
-        taken along waits for its own.
-        """
+        """Who waits for a turn to be carried out; one that was taken along waits for its own."""
         inside = [each for each in self._turns.inside(attempt.place) if isinstance(each, Attempt)]
         return [each for each in inside if each is not attempt and each.writes is None]
 

@@ -9,13 +9,13 @@ end. The one invariant: nobody waits when for some seconds no call was answered.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from lastgood.backends.remote.crowd import Crowd, Guest
 from lastgood.driver import is_blocking
 
 _LEAST = 0.01
@@ -104,7 +104,7 @@ class Room:
     def begin(self) -> None:
         """In a forked child too: nobody is there."""
         self._served = Served(self._seconds)
-        self._threads = threading.Semaphore(self._size)
+        self._threads = Crowd(self._size)
         self._tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Places] = (
             weakref.WeakKeyDictionary()
         )
@@ -122,15 +122,15 @@ class Room:
     @contextmanager
     def blocking(self) -> Iterator[float]:
         """One for a thread, with the seconds that are left to it to get at the server."""
-        began = time.monotonic()
-        while not self._threads.acquire(timeout=self._seconds):
-            if self._served.left() <= 0:
-                raise self._full()
+        began, me = time.monotonic(), Guest()
         try:
+            while not self._threads.enter(me, self._seconds):
+                if self._served.left() <= 0:
+                    raise self._full()
             yield max(_LEAST, self._served.left(began))
             self._served.now()
         finally:
-            self._threads.release()
+            self._threads.leave(me)
 
     @asynccontextmanager
     async def native(self) -> AsyncIterator[float]:

@@ -8,13 +8,12 @@ too: at the server all of them would be in each other's way.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from threading import Lock
 from typing import TypeVar
 
+from lastgood.backends.remote.crowd import Crowd, Guest
 from lastgood.backends.remote.room import Places, Served
 from lastgood.driver import Operation, is_blocking
 from lastgood.serial import again_in_one_thread
@@ -29,40 +28,44 @@ class _Queue(ABC):
     """Those who wait for a turn, and the one who has it."""
 
     def __init__(self) -> None:
-        self.inside: list[object] = []
-        """In the order in which they came."""
         self._served = Served(PATIENCE)
 
     @abstractmethod
-    async def begin(self) -> bool:
-        """Wait for a turn; False if none ends."""
+    def inside(self) -> list[object]:
+        """In the order in which they came."""
 
     @abstractmethod
-    def end(self) -> None: ...
+    async def turn(self, who: object, work: Callable[[bool], Operation[T]]) -> T:
+        """Do it when it is its turn, or when none ends, told which."""
 
 
 class _Threads(_Queue):
-    """Of blocking callers."""
+    """Of blocking callers, who may be interrupted anywhere."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._lock = Lock()
-        self._owner: int | None = None
+        self._crowd = Crowd(1)
 
-    async def begin(self) -> bool:
-        if self._owner == threading.get_ident():
+    def inside(self) -> list[object]:
+        return [guest.who for guest in self._crowd]
+
+    async def turn(self, who: object, work: Callable[[bool], Operation[T]]) -> T:
+        me = Guest(who)
+        if any(guest.inside and guest.thread == me.thread for guest in self._crowd):
             raise again_in_one_thread()
+        try:
+            return await work(self._is_let_in(me))
+        finally:
+            if me.inside:
+                self._served.now()
+            self._crowd.leave(me)
+
+    def _is_let_in(self, me: Guest) -> bool:
         began = time.monotonic()
         while (left := self._served.left(began)) > 0:
-            if self._lock.acquire(timeout=left):
-                self._owner = threading.get_ident()
+            if self._crowd.enter(me, left):
                 return True
         return False
-
-    def end(self) -> None:
-        self._served.now()
-        self._owner = None
-        self._lock.release()
 
 
 class _Tasks(_Queue):
@@ -71,17 +74,29 @@ class _Tasks(_Queue):
     def __init__(self) -> None:
         super().__init__()
         self._places = Places(1, self._served)
+        self._inside: list[object] = []
 
-    async def begin(self) -> bool:
+    def inside(self) -> list[object]:
+        return list(self._inside)
+
+    async def turn(self, who: object, work: Callable[[bool], Operation[T]]) -> T:
+        mine = False
+        self._inside.append(who)
+        try:
+            mine = await self._is_let_in()
+            return await work(mine)
+        finally:
+            if mine:
+                self._served.now()
+                self._places.release()
+            self._inside.remove(who)
+
+    async def _is_let_in(self) -> bool:
         try:
             await self._places.take()
         except TimeoutError:
             return False
         return True
-
-    def end(self) -> None:
-        self._served.now()
-        self._places.release()
 
 
 class Turns:
@@ -98,24 +113,22 @@ class Turns:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues.setdefault(key, _Threads() if is_blocking() else _Tasks())
-        token, mine = who or object(), False
-        queue.inside.append(token)
-        try:
-            mine = await queue.begin()
+
+        async def done(mine: bool) -> T:
             if not mine:
                 self._drop(key, queue)  # who comes now need not wait for what hangs
             return await work()
+
+        try:
+            return await queue.turn(who or object(), done)
         finally:
-            if mine:
-                queue.end()
-            queue.inside.remove(token)
-            if not queue.inside:
+            if not queue.inside():
                 self._drop(key, queue)
 
     def inside(self, name: object) -> list[object]:
         """Who has a turn, and who waits for one, in the order in which they came."""
         queue = self._queues.get(_key(name))
-        return list(queue.inside) if queue else []
+        return queue.inside() if queue else []
 
     def _drop(self, key: tuple[object, object], queue: _Queue) -> None:
         if self._queues.get(key) is queue:
