@@ -10,6 +10,7 @@ import pytest
 from lastgood import BlockingClient
 from lastgood.backends.postgres import pools
 from lastgood.backends.remote import crowd, turns
+from lastgood.backends.remote.crowd import Crowd, Guest
 from lastgood.backends.remote.room import Room
 from lastgood.backends.remote.turns import Turns
 from lastgood.driver import run_blocking
@@ -77,6 +78,19 @@ def test_no_place_is_lost() -> None:
 
     for _ in each_step(PLACES, call):
         in_another_thread(call)
+
+
+def test_who_comes_where_another_one_went_without_a_word_stands_in_the_row() -> None:
+    row = Crowd(1)
+    gone = Guest()
+    assert row.enter(gone, 0)
+    address = id(gone)
+    del gone
+    kept = [Guest()]
+    while id(kept[-1]) != address and len(kept) < 100:
+        kept.append(Guest())
+    assert row.enter(kept[-1], 0)
+    assert list(row) == [kept[-1]]
 
 
 def test_no_turn_is_lost_that_others_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:

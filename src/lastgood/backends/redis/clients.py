@@ -52,7 +52,7 @@ class Clients(LoopClients):
         options = self._options(retry)
         if self.cluster:
             return driver.RedisCluster.from_url(self._url, **options)
-        if is_blocking():
+        if driver is redis:
             pool = driver.ConnectionPool.from_url(self._url, **options)
         else:
             pool = driver.BlockingConnectionPool.from_url(

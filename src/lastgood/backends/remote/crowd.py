@@ -58,7 +58,9 @@ class Crowd:
         """Wait for a place for so many seconds; False if there is none by then. Once more, it goes
         on waiting where it stands.
         """
-        if self._row.get(id(guest)) is None:
+        known = self._row.get(id(guest))
+        if known is None or known() is not guest:  # whoever went may have stood at this address
+            self._row.pop(id(guest), None)
             self._row[id(guest)] = weakref.ref(guest)
         until = time.monotonic() + seconds
         while not (found := self._has_place(guest)) and (left := until - time.monotonic()) > 0:
