@@ -268,7 +268,7 @@ class ForUser:
     intent: Intent
     user: str | None = None
     title: str | None = None
-    """What the thread is called if this begins it."""
+    """What the thread is called if this begins it, and does not say so itself."""
     life: int | None = None
     """The key of the thread as the user knows it: one that began since is not meant."""
 
@@ -280,8 +280,9 @@ class ForUser:
         check_owner(found, self.scope.thread, self.user)
         check_life(found, self.life, self.scope.thread)
         writes = self.intent.decide(found, taken)
-        if found.live is None and writes.thread is not None and self.title is not None:
-            return writes._replace(thread=writes.thread._replace(title=self.title))
+        thread = writes.thread
+        if found.live is None and thread is not None and not thread.title:
+            return writes._replace(thread=thread._replace(title=self.title or ""))
         return writes
 
     def again(self) -> Self:

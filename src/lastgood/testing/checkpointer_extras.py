@@ -133,6 +133,19 @@ async def a_thread_is_described(store: CheckpointerStore) -> None:
 
 
 @case(builtin=True)
+async def the_name_that_is_put_goes_before_that_of_the_config(store: CheckpointerStore) -> None:
+    """Also where that begins the thread: the config says how one is called that has no name."""
+    checkpointer = await store.open()
+    config = {"thread_id": "t", "thread_name": "New chat"}
+    assert await checkpointer.aput_thread(config, ThreadInfo("t", thread_name="Trip")) is True
+    assert (await checkpointer.aget_thread(config)).title == "Trip"
+    config = {"thread_id": "u", "thread_name": "New chat"}
+    assert await checkpointer.aput_thread(config, ThreadInfo("u")) is True
+    assert (await checkpointer.aget_thread(config)).title == "New chat"
+    await store.verify()
+
+
+@case(builtin=True)
 async def a_thread_is_not_described_as_another(store: CheckpointerStore) -> None:
     """An info is about the thread of the config, or about none; else nothing changes hands."""
     checkpointer = await store.open()
