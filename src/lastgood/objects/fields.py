@@ -10,13 +10,13 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lastgood.codec import blank_record, is_record
 from lastgood.errors import SchemaMigrationError
 from lastgood.objects.layouts import EXTRA, layout_of
 from lastgood.objects.models import FIELDS_SET, PRIVATE, begin, is_undefined, unset, written
-from lastgood.objects.states import CLASS, STORED, UNSET, VERSION, State, is_word
+from lastgood.objects.states import CLASS, UNSET, VERSION, State, is_word
 
 F = TypeVar("F", bound=Callable[..., object])
 _OUR_METHODS: set[Callable[..., object]] = set()
@@ -178,27 +178,6 @@ def signed(value: Stateful, fields: State) -> State:
     names = unset(value, fields)
     words = {UNSET: names} if names else {}
     return {**fields, **words, VERSION: version_of(value), CLASS: type(value).__name__}
-
-
-def own_state(value: Stateful) -> State:
-    """What the `state_dict` of an object's class gives, as it is."""
-    state: object = value.state_dict()
-    if not isinstance(state, Mapping):
-        raise TypeError(
-            f"{type(value).__name__}.state_dict() returned {state!r:.40}. Return a dict."
-        )
-    for word in state.keys() & STORED:
-        raise ours_alone(value, word)
-    return cast(State, state)
-
-
-def given_by(value: Stateful) -> State:
-    """The same as a dict of its own, known for a state of that class."""
-    state = dict(own_state(value))
-    words = state.keys() & {VERSION, CLASS}
-    if len(words) == 1:
-        raise ours_alone(value, words.pop())
-    return state if words else {**state, VERSION: None, CLASS: type(value).__name__}
 
 
 def ours_alone(value: Stateful, word: str) -> TypeError:

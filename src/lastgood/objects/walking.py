@@ -17,26 +17,28 @@ import sys
 import types
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum, EnumType
 from functools import lru_cache, partial
 from itertools import compress
 from sys import getrefcount
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 from lastgood.codec import is_encoded, is_record, registrations
+from lastgood.objects.asking import asking_once, is_asked
 from lastgood.objects.fields import (
     Stateful,
     adds_holders,
     attributes,
     captured,
-    given_by,
     kept_in,
     overrides,
     signed,
 )
+from lastgood.objects.giving import given_by
 from lastgood.objects.states import CLASS, VALUE, State, is_escaped, is_reserved
 
 ATOMS = frozenset(
@@ -277,18 +279,23 @@ class Survey(NamedTuple):
 
 
 def survey(
-    roots: Iterable[object], own: Stateful | None = None, sift: Sift = without_atoms
+    roots: Iterable[object],
+    own: Stateful | None = None,
+    sift: Sift = without_atoms,
+    given: Mapping[int, State] = MappingProxyType({}),
 ) -> Survey:
     """Look through values and everything that they hold.
 
-    The `state_dict` that a class brings is called, unless the object is `own`, whose method asks.
+    The `state_dict` that a class brings is called, unless the object is `own`, whose method asks,
+    or has `given` its state already.
     """
     _recall_sorts()
-    found = Survey([], [], {}, {})
+    found = Survey([], [], {}, {**given})
     shared: dict[int, object] = {}
-    for level in levels(roots, partial(_inside_objects, found, own), sift):
-        shared.update((id(value), value) for value in level.again if not is_settled(value))
-        found.objects.extend(objects_in(level))
+    with asking_once():
+        for level in levels(roots, partial(_inside_objects, found, own), sift):
+            shared.update((id(value), value) for value in level.again if not is_settled(value))
+            found.objects.extend(objects_in(level))
     found.shared.extend(shared.values())
     return found
 
@@ -340,7 +347,9 @@ def reserved_in(level: Level) -> list[dict[Any, Any]]:
 def _inside_objects(found: Survey, own: Stateful | None, level: Level) -> list[object]:
     held = inside(level)
     for value in objects_in(level):
-        if value is own or not overrides(value, "state_dict"):
+        if id(value) in found.given:
+            continue
+        if value is own or not overrides(value, "state_dict") or is_asked(value):
             state = found.states[id(value)] = signed(value, captured(value))
         else:
             state = found.given[id(value)] = given_by(value)

@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastgood.codec import register
+from lastgood.objects.asking import asker, asking_once
 from lastgood.objects.copying import Copier, of_leaves
-from lastgood.objects.fields import Stateful, overrides, own_state
+from lastgood.objects.fields import Stateful, overrides
 from lastgood.objects.forms import Forms
+from lastgood.objects.giving import own_state
+from lastgood.objects.handed import Copies
 from lastgood.objects.marking import mark
 from lastgood.objects.reshaping import reshaped
 from lastgood.objects.states import AGENTS, SHARED, UNSET, State, escaped
@@ -66,6 +69,8 @@ def snapshot(value: Stateful, own: Stateful | None = None) -> State:
         inner[id(data)].update(
             {key: copy.deepcopy(part, copier.memo) for key, part in data.items()}
         )
+    if own is not None and not reserved and (asked := asker(own)):
+        asked.handed = Copies(own, copier.memo, found.objects)
     return shells[id(value)]  # type: ignore[no-any-return]
 
 
@@ -78,10 +83,12 @@ def woven(root: Stateful, forms: Forms | None = None) -> State:
     """
     sift = forms.sift() if forms else without_atoms
     if overrides(root, "state_dict"):
-        given = own_state(root)
-        # What is looked into is taken as it is: it may lead back to itself.
-        state = given if type(given) in MAPPINGS else dict(given)
-        tree = _Weaver(survey([state], sift=sift), []).tree(root, state)
+        with asking_once():
+            given = own_state(root)
+            # What is looked into is taken as it is: it may lead back to itself.
+            state = given if type(given) in MAPPINGS else dict(given)
+            found = survey([state], sift=sift, given={id(root): state})
+        tree = _Weaver(found, []).tree(root, state)
     else:
         found = survey([root], sift=sift)
         tree = found.states[id(root)]
