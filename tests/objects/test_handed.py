@@ -78,7 +78,7 @@ def rolled_back(agent: Any) -> Any:
 
 
 Way = Callable[[Any], Any]
-WAYS = pytest.mark.parametrize("way", [loaded, rolled_back])
+WAYS = pytest.mark.parametrize("way", [loaded, rolled_back, Checkpointable.clone])
 
 
 @WAYS

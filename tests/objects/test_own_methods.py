@@ -432,8 +432,9 @@ def through_its_own_state(boss: Boss) -> Boss:
         lambda boss: through_a_store(boss, boss),
         through_its_own_state,
         through_a_rollback_that_lost_all,
+        Boss.clone,
     ],
-    ids=["new", "in place", "state", "rollback"],
+    ids=["new", "in place", "state", "rollback", "clone"],
 )
 def test_what_it_shares_with_those_around_it_is_not_made_once_more(
     way: Callable[[Boss], Boss],
@@ -498,8 +499,9 @@ def through_a_state(agent: Any) -> Any:
         lambda agent: through_a_store(agent, type(agent)()),
         lambda agent: through_a_store(agent, agent),
         through_a_state,
+        Checkpointable.clone,
     ],
-    ids=["new", "in place", "state"],
+    ids=["new", "in place", "state", "clone"],
 )
 def test_what_only_they_hold_they_share_among_each_other(make: Any, way: Way) -> None:
     board, words = Memory("a"), {"__class__": "data", "__version__": "of a user"}
