@@ -105,6 +105,16 @@ def test_one_that_holds_itself_and_others_of_its_class(way: Way, make: Any) -> N
     assert found.others[1].others[0] is found.others
 
 
+@WAYS
+@pytest.mark.parametrize("make", [Adding, AddingInPlace])
+def test_one_that_holds_nothing_but_itself(way: Way, make: Any) -> None:
+    agent = make()
+    agent.leader, agent.notes = agent, [agent, [1]]
+    found = way(agent)
+    assert found.leader is found.notes[0] is found
+    assert found.notes[1] == [1]
+
+
 def test_each_is_asked_a_few_times_however_many_there_are() -> None:
     Adding.calls.clear()
     loaded(Team(Adding, 20))

@@ -24,8 +24,10 @@ class Handed(Protocol):
 class Asking:
     """One object that is being asked."""
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: object, *, whole: bool) -> None:
         self.value = value
+        self.whole = whole
+        """Whether nothing around it may share what it has: then copies of plain data do as well."""
         self.handed: Handed | None = None
         self.leans = False
         """Whether what was handed has an object as it is, which would say something else itself."""
@@ -46,9 +48,9 @@ _KNOWN: ContextVar[_Known | None] = ContextVar("known", default=None)
 
 
 @contextmanager
-def asking(value: object) -> Iterator[Asking]:
+def asking(value: object, *, whole: bool) -> Iterator[Asking]:
     """An object is asked for its state meanwhile."""
-    asked = Asking(value)
+    asked = Asking(value, whole=whole)
     token = _ASKED.set((*_ASKED.get(), asked))
     try:
         yield asked

@@ -15,12 +15,15 @@ from lastgood.objects.fields import Stateful, ours_alone
 from lastgood.objects.states import CLASS, STORED, VERSION, State
 
 
-def own_state(value: Stateful) -> State:
-    """What the `state_dict` of an object's class gives, with nothing of what we gave it copied."""
+def own_state(value: Stateful, *, whole: bool = False) -> State:
+    """What the `state_dict` of an object's class gives, with nothing of what we gave it copied.
+
+    `whole` says that it is the state of everything: plain data in it may be copies.
+    """
     before = given_before(value)
     if before is not None:
         return cast(State, before)
-    with asking(value) as asked:
+    with asking(value, whole=whole) as asked:
         state: object = value.state_dict()
     if not isinstance(state, Mapping):
         raise TypeError(

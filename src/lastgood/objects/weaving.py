@@ -69,9 +69,15 @@ def snapshot(value: Stateful, own: Stateful | None = None) -> State:
         inner[id(data)].update(
             {key: copy.deepcopy(part, copier.memo) for key, part in data.items()}
         )
-    if own is not None and not reserved and (asked := asker(own)):
-        asked.handed = Copies(own, copier.memo, found.objects)
+    asked = None if own is None or reserved else asker(own)
+    if asked and not (asked.whole and _is_plain(found)):
+        asked.handed = Copies(value, copier.memo, found.objects)
     return shells[id(value)]  # type: ignore[no-any-return]
+
+
+def _is_plain(found: Survey) -> bool:
+    """Whether an object holds data alone, and not itself."""
+    return not any(isinstance(value, Stateful) for value in (*found.objects[1:], *found.shared))
 
 
 def woven(root: Stateful, forms: Forms | None = None) -> State:
@@ -84,7 +90,7 @@ def woven(root: Stateful, forms: Forms | None = None) -> State:
     sift = forms.sift() if forms else without_atoms
     if overrides(root, "state_dict"):
         with asking_once():
-            given = own_state(root)
+            given = own_state(root, whole=True)
             # What is looked into is taken as it is: it may lead back to itself.
             state = given if type(given) in MAPPINGS else dict(given)
             found = survey([state], sift=sift, given={id(root): state})
