@@ -515,6 +515,49 @@ def test_a_copy_names_a_thread_that_cannot_be_read(
         assert others.copy_to(BlockingClient.memory()).complete
 
 
+@pytest.mark.parametrize("other", ["of the same thread", "of another thread"])
+def test_a_file_that_another_was_copied_over_is_lost_alone(other: str, place: Path) -> None:
+    """It is told by its own name, and hides neither the other one nor the rest of the thread."""
+    client, states = client_in(place), [{"n": number} for number in range(9)]
+    for state in states[:5]:
+        client.save("a", session_id="hurt", execution_state=state)
+    for state in states:
+        client.save("a", session_id="whole", execution_state=state)
+    hurt, whole = (
+        sorted((place / f"store/threads/default/{n}").glob("0*")) for n in ("hurt", "whole")
+    )
+    hurt[3].write_bytes((hurt[1] if other == "of the same thread" else whole[8]).read_bytes())
+
+    client = client_in(place)
+    assert [each.checkpoints for each in client.verify(data=True).problems] == [("hurt@4",)]
+    target = BlockingClient.memory()
+    report = client.copy_to(target, salvage=True)
+    assert [(each.thread, each.lost) for each in report.salvaged] == [("hurt", ("hurt@4",))]
+    assert (report.threads, report.problems) == (2, ())
+    found = target.timeline("a", "hurt")
+    assert {each.name: each.state for each in found} == {
+        f"hurt@{number}": {"n": number - 1} for number in (1, 2, 3, 5)
+    }
+    assert len(target.log("whole")) == 9
+
+
+@pytest.mark.parametrize(
+    "changed", ['"seq": null', '"seq": 5', '"seq": "4"', '"seq": [4]', '"seg": 4']
+)
+def test_a_file_whose_number_was_changed_is_lost_alone(changed: str, place: Path) -> None:
+    """One byte is enough: `verify` ended in a TypeError."""
+    client = client_in(place)
+    for number in range(5):
+        client.save("a", session_id="s", execution_state={"n": number})
+    path = files_in(place)[3]
+    path.write_text(path.read_text().replace('"seq": 4', changed))
+    client = client_in(place)
+    assert [each.checkpoints for each in client.verify(data=True).problems] == [("s@4",)]
+    target = BlockingClient.memory()
+    assert client.copy_to(target, salvage=True).problems == ()
+    assert [each.seq for each in target.log("s")] == [5, 3, 2, 1]
+
+
 def test_two_files_for_one_checkpoint_are_told(place: Path) -> None:
     """A merge of two copies of a store: neither of them is taken for the other."""
     client_in(place).save("a", session_id="s", execution_state={"n": 1})

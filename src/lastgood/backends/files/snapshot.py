@@ -159,12 +159,12 @@ def _check_age(directory: Path, file: ThreadFile, strays: Iterable[str]) -> None
 
 
 def checked(snapshot: Snapshot, seq: int, found: Opened) -> Columns:
-    """The columns of a row; without a seal if the file is not the one that it should be."""
+    """The columns of a row; of one that the file should not hold, under the names that the file has
+    and without a seal: then it hides no other.
+    """
     columns, thread = found.columns, snapshot.thread
     lanes = snapshot.file.tables["lanes"]
     agent = next((row[2] for row in lanes if row[1] == columns[3]), found.names.agent)
-    right = thread is not None and (*columns[:3], *found.names) == (
-        *(thread[0], seq, snapshot.places[seq].id),
-        *(thread[2], agent),
-    )
-    return columns if right else (*columns[:-1], b"")
+    place = (snapshot.key, seq, snapshot.places[seq].id)
+    right = thread is not None and (*columns[:3], *found.names) == (*place, thread[2], agent)
+    return columns if right else (*place, *columns[3:-1], b"")
