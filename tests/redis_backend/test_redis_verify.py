@@ -3,12 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+import ormsgpack
 import pytest
 
 from lastgood import BlockingClient
 from lastgood.backends.redis.backend import RedisBackend
 from lastgood.backends.redis.keys import Keys, tag_of
 from lastgood.backends.remote.queries import ThreadName
+from lastgood.driver import run_blocking
+from lastgood.item_rules import ChangeItems, ItemDraft
+from lastgood.shelving import change_items
+from lastgood.testing.harness import FIELDS
 from tests.redis_backend.raw_place import RawPlace
 
 pytestmark = pytest.mark.server("valkey", "cluster")
@@ -61,6 +66,43 @@ def test_an_index_of_expiry_that_is_lost_brings_nothing_back(place: Place) -> No
         assert [problem.kind for problem in report.problems] == ["index", "index"]
         assert "when checkpoints expire" in str(report)
         assert report.exit_code == 1
+
+
+@pytest.mark.parametrize("index", ["s", "o"])
+def test_rows_that_an_index_does_not_lead_to_are_not_lost(place: Place, index: str) -> None:
+    """Each key may go alone, as a server does it that is full: `verify` said that all was lost."""
+    with place.client() as client, BlockingClient.memory() as target:
+        ids = fill(client)
+        drafts = [ItemDraft("shelf", b"%d" % number, b"x") for number in range(9)]
+        run_blocking(change_items(client._core, ChangeItems("default", "s", puts=drafts)))
+        states = {each.checkpoint_id: each.state for each in client.timeline("a", "s", 100)}
+        place.raw.unlink(f"{place.thread('s')}:{index}")
+        report = client.verify(data=True)
+        assert {problem.kind for problem in report.problems} == {"index"}
+        assert report.exit_code == 1
+        assert client.restore(ids[0]).state == {"n": 0}
+        copied = client.copy_to(target, salvage=True)
+        assert (copied.threads, copied.items, copied.problems) == (2, 9, ())
+        found = target.timeline("a", "s", 100)
+        assert {each.checkpoint_id: each.state for each in found} == states
+        assert target.verify(data=True).clean
+
+
+@pytest.mark.parametrize("seq", [None, b"x", -1, 1, 9])
+def test_a_row_whose_number_was_changed_is_lost_alone(place: Place, seq: object) -> None:
+    """By its own name: `verify` ended in a TypeError, or named one that is whole."""
+    with place.client() as client, BlockingClient.memory() as target:
+        for number in range(5):
+            client.save("a", session_id="s", execution_state={"n": number})
+        key = f"{place.thread('s')}:c"
+        columns = ormsgpack.unpackb(place.raw.hget(key, "4"))
+        columns[FIELDS["checkpoint"].index("seq")] = seq
+        place.raw.hset(key, "4", ormsgpack.packb(columns))
+        named = [problem.checkpoints for problem in client.verify(data=True).problems]
+        assert [names for names in named if names] == [("s@4",)]
+        report = client.copy_to(target, salvage=True)
+        assert [each.lost for each in report.salvaged] == [("s@4",)]
+        assert [each.seq for each in target.log("s")] == [5, 3, 2, 1]
 
 
 BUT_INDEXES = ("", ":c", ":p", ":z")

@@ -45,7 +45,7 @@ def question(section: Section) -> Question:
     key, low, high, limit = section.owner, section.low, section.high, section.limit
     match section.table:
         case "checkpoint":
-            return Question("survey_checkpoints", (key, low, high, limit), _rows(CheckpointRow))
+            return Question("survey_checkpoints", (key, low, high, limit), _checkpoints)
         case "part":
             where = (section.stream, low, high, limit, int(section.data))
             return Question("survey_parts", (key, *where), lambda f: _parts(f, data=section.data))
@@ -62,6 +62,16 @@ def question(section: Section) -> Question:
 
 def _rows(cls: type) -> Any:
     return lambda found: Sheet(every(cls, found[0]), _next(found[1]))
+
+
+def _checkpoints(found: list[Any]) -> Sheet:
+    rows = [_placed(int(seq), unpacked(CheckpointRow, data)) for seq, data in found[0]]
+    return Sheet(rows, _next(found[1]))
+
+
+def _placed(seq: int, columns: Columns) -> Columns:
+    """A row under the number that it is kept under; without a seal if it says another one."""
+    return columns if columns[1] == seq else (columns[0], seq, *columns[2:-1], b"")
 
 
 def _next(found: bytes | None) -> int | None:

@@ -36,9 +36,17 @@ function ask.survey_rows(args)
   return gathered(key, sorted(fields(key, args[2])), tonumber(args[3]), tonumber(args[4]))
 end
 
+-- Whether an index leads to as many rows as there are. One that was lost hides none of them.
+local function leads(index, rows)
+  return call('ZCARD', thread .. index) == call('HLEN', thread .. rows)
+end
+
 function ask.survey_items(args)
   if not mine(args[1]) then return {{}, false} end
   local low, limit = tonumber(args[2]), tonumber(args[3])
+  if not leads(':o', ':e') then
+    return gathered(thread .. ':e', sorted(call('HKEYS', thread .. ':e')), low, limit)
+  end
   local names = call('ZRANGE', thread .. ':o', low, low + limit)
   local found = gathered(thread .. ':e', names, 0, limit)
   return {found[1], found[2] and whole(low + tonumber(found[2]))}
@@ -58,16 +66,46 @@ function ask.survey_large(args)
   return {found, false}
 end
 
+-- The names of checkpoints from `low` to `high`, the lowest first, so many at most: by the index, or by
+-- their rows if it does not lead to each, or to another one.
+local function numbered(low, high, limit)
+  if leads(':s', ':c') then
+    local found = call('ZRANGEBYSCORE', thread .. ':s', whole(low), whole(high), 'LIMIT', 0, limit)
+    local last, right = low - 1, true
+    for _, name in ipairs(found) do
+      local seq = tonumber(name)
+      right = right and seq and seq > last and seq <= high
+      last = seq or last
+    end
+    if right then return found end
+  end
+  local found, some = {}, {}
+  for _, name in ipairs(call('HKEYS', thread .. ':c')) do
+    local seq = tonumber(name)
+    if seq and seq >= low and seq <= high then found[#found + 1] = seq end
+  end
+  for index, seq in ipairs(sorted(found)) do
+    if index <= limit then some[index] = whole(seq) end
+  end
+  return some
+end
+
+-- Each row comes behind the number that it is kept under.
 function ask.survey_checkpoints(args)
   if not mine(args[1]) then return {{}, false} end
-  local low, limit = args[2], tonumber(args[4])
+  local low, high, limit = tonumber(args[2]), tonumber(args[3]), tonumber(args[4])
+  local found, weight = {}, 0
   while true do
-    local seqs = call('ZRANGEBYSCORE', thread .. ':s', low, args[3], 'LIMIT', 0, limit + 1)
-    local found = gathered(thread .. ':c', seqs, 0, limit)
-    if not found[2] then return found end
-    local last = seqs[tonumber(found[2])]
-    if #found[1] > 0 then return {found[1], whole(tonumber(last) + 1)} end
-    low = '(' .. last
+    local seqs = numbered(low, high, limit + 1)
+    for index, seq in ipairs(seqs) do
+      local row = call('HGET', thread .. ':c', seq)
+      low = tonumber(seq) + 1
+      if row then found[#found + 1], weight = {seq, row}, weight + #row end
+      if #found == limit or weight > WEIGHT then
+        return {found, index < #seqs and whole(low) or false}
+      end
+    end
+    if #seqs <= limit then return {found, false} end
   end
 end
 
