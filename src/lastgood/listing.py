@@ -18,7 +18,7 @@ from lastgood.driver import Driver
 from lastgood.headers import header_of
 from lastgood.ids import show_id
 from lastgood.model import BranchInfo, Gap, Header, Page, ThreadInfo, moment
-from lastgood.resolving import STRIDE, outlined
+from lastgood.resolving import STRIDE, lineage, locate, outlined
 from lastgood.rows import RunRow, ThreadRow
 from lastgood.run_rules import status_of
 
@@ -157,9 +157,11 @@ def _result(core: Core, run: RunRow | None) -> tuple[object, str | None]:
 # lines of descent
 
 
-async def line(core: Core, id: bytes, limit: int) -> list[Located]:
-    """A checkpoint and what it follows, one more than a page has."""
-    return await core.backend.lineage(core.tenant, id, limit + 1)
+async def line(core: Core, start: bytes | str, limit: int) -> list[Located]:
+    """What a ref or a cursor names and what that follows, one more than a page has."""
+    if isinstance(start, str):
+        return await lineage(core, await locate(core, start), limit + 1)
+    return await core.backend.lineage(core.tenant, start, limit + 1)
 
 
 def walked(core: Core, rows: list[Located], limit: int) -> Page[Header | Gap]:

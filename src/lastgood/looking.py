@@ -83,12 +83,11 @@ class Looking:
         start = None if after is None else read_id(after)
         if after is not None and start is None:
             raise ValueError(f"after={after!r} is not a cursor. Pass page.next of the page before.")
-        if start is None:
-            start = (await self._driver.run(resolving.locate(self._core, ref))).row.id
-        rows = await self._driver.run(listing.line(self._core, start, count))
+        rows = await self._driver.run(listing.line(self._core, start or ref, count))
         if not rows:
+            first = show_id(start) if start else ref
             raise CheckpointNotFoundError(
-                f"checkpoint {show_id(start)}, where the page begins, was removed.",
+                f"checkpoint {first}, where the page begins, was removed.",
                 hint="Walk from the beginning again.",
             )
         return listing.walked(self._core, rows, count)

@@ -69,7 +69,23 @@ def _live(found: Located, ref: str) -> Located:
     return found
 
 
-async def ancestors(core: Core, id: bytes) -> AsyncIterator[Located]:
+async def lineage(core: Core, start: Located, limit: int) -> list[Located]:
+    """A checkpoint that was just found, and what it follows; none if it was removed meanwhile.
+
+    One that its id does not lead to any more, though it is there, is damage: the line does not end.
+    """
+    found = await core.backend.lineage(core.tenant, start.row.id, limit)
+    if not found:
+        there = await core.backend.at(core.tenant, start.session, start.row.seq)
+        if there is not None and there.row.id == start.row.id:
+            raise CheckpointIntegrityError(
+                f"{refs.short_name(start.session, start.row.seq)} is there, and its id,"
+                f" {start.row.label}, does not lead to it: an index of the store is damaged."
+            )
+    return found
+
+
+async def ancestors(core: Core, start: Located) -> AsyncIterator[Located]:
     """A checkpoint and all that it follows, expired ones too; few at first, then more at a time.
 
     Damage is raised where it stands, behind all that comes before it: what was read ahead may not
@@ -78,19 +94,19 @@ async def ancestors(core: Core, id: bytes) -> AsyncIterator[Located]:
     stride = FIRST
     while True:
         try:
-            found = await core.backend.lineage(core.tenant, id, stride)
+            found = await lineage(core, start, stride)
         except CheckpointIntegrityError:
             if stride > 2:
                 stride //= 2
                 continue
-            for located in await core.backend.lineage(core.tenant, id, 1):
+            for located in await lineage(core, start, 1):
                 yield located
             raise
         for located in found[: stride - 1]:
             yield located
         if len(found) < stride:
             return
-        id, stride = found[-1].row.id, min(2 * stride, STRIDE)
+        start, stride = found[-1], min(2 * stride, STRIDE)
 
 
 async def _select(core: Core, address: Address, meant: str | None) -> Located | None:
@@ -115,7 +131,7 @@ async def _select(core: Core, address: Address, meant: str | None) -> Located | 
 async def _on_the_line(core: Core, tip: Located, selector: str, value: int) -> Located | None:
     """Counting back, or looking for a step, among what is live on the line."""
     back = 0
-    async for located in ancestors(core, tip.row.id):
+    async for located in ancestors(core, tip):
         if located.expired:
             continue
         if value == (back if selector == "back" else located.row.step):

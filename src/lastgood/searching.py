@@ -20,22 +20,22 @@ from lastgood.driver import Driver
 from lastgood.manifest import Stored
 from lastgood.model import Bisection, Blame, Header
 from lastgood.paths import Steps
-from lastgood.resolving import STRIDE, check_agent, locate, only_agent
+from lastgood.resolving import STRIDE, check_agent, lineage, locate, only_agent
 from lastgood.tracing import counterpart, from_front, page_of, unchanged, value_at
 
 Predicate = Callable[[Checkpoint], bool | Awaitable[bool]]
 
 
-async def line(core: Core, driver: Driver, id: bytes) -> AsyncIterator[Located]:
+async def line(core: Core, driver: Driver, start: Located) -> AsyncIterator[Located]:
     """A checkpoint and all that it follows, live ones only, newest first."""
     while True:
-        found = await driver.run(core.backend.lineage(core.tenant, id, STRIDE))
+        found = await driver.run(lineage(core, start, STRIDE))
         for located in found[: STRIDE - 1]:
             if not located.expired:
                 yield located
         if len(found) < STRIDE:
             return
-        id = found[-1].row.id
+        start = found[-1]
 
 
 # blame
@@ -59,7 +59,7 @@ async def blame(core: Core, driver: Driver, ref: str, path: str) -> Blame:
     sight = await _seen(core, driver, start, steps)
     packed = core.codec.pack(value)
     before: Located | None = None
-    async for older in line(core, driver, start.row.id):
+    async for older in line(core, driver, start):
         if older.row.id == start.row.id:
             continue
         earlier = await _earlier(core, driver, sight, older, packed)
@@ -155,7 +155,7 @@ async def bisect(
     tip = await driver.run(core.tip(thread, agent))
     if tip is None:  # a name that was mistyped is no line without a bad step
         await driver.run(check_agent(core, thread, agent))
-    found = [] if tip is None else [each async for each in line(core, driver, tip.row.id)]
+    found = [] if tip is None else [each async for each in line(core, driver, tip)]
     search = _Search(core, driver, found[::-1], predicate)
     last = len(found) - 1
     if not found:

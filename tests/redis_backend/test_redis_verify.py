@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import ormsgpack
 import pytest
 
-from lastgood import BlockingClient
+from lastgood import BlockingClient, CheckpointIntegrityError
 from lastgood.backends.redis.backend import RedisBackend
 from lastgood.backends.redis.keys import Keys, tag_of
 from lastgood.backends.remote.queries import ThreadName
@@ -103,6 +104,42 @@ def test_a_row_whose_number_was_changed_is_lost_alone(place: Place, seq: object)
         report = client.copy_to(target, salvage=True)
         assert [each.lost for each in report.salvaged] == [("s@4",)]
         assert [each.seq for each in target.log("s")] == [5, 3, 2, 1]
+
+
+def lose_id(place: Place, ref: str) -> None:
+    """Have the index of ids lack one, as where a part of it was evicted."""
+    for table in place.stored("i:*"):
+        for field in place.raw.hkeys(table):
+            if field.endswith(UUID(ref).bytes):
+                place.raw.hdel(table, field)
+
+
+LOOKS: dict[str, Callable[[BlockingClient], object]] = {
+    "walk": lambda client: client.walk("s@"),
+    "back": lambda client: client.resolve("s@~299"),
+    "step": lambda client: client.resolve("s@step:1"),
+    "blame": lambda client: client.blame("s@", "same"),
+    "bisect": lambda client: client.bisect("s", lambda found: found.state["n"] >= 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("look", "seq"),
+    [*((look, 300) for look in LOOKS), ("back", 293), ("step", 293), ("blame", 45), ("bisect", 45)],
+)
+def test_a_line_does_not_end_where_an_id_leads_nowhere(place: Place, look: str, seq: int) -> None:
+    """No answer is made of a half, and nobody is told that the rest was removed."""
+    with place.client() as client:
+        ids = [
+            client.save("a", session_id="s", execution_state={"n": number, "same": 1})
+            for number in range(300)
+        ]
+        LOOKS[look](client)
+        lose_id(place, ids[seq - 1])
+    with place.client() as client:
+        with pytest.raises(CheckpointIntegrityError, match=f"s@{seq} is there, and its id"):
+            LOOKS[look](client)
+        assert [each.kind for each in client.verify().problems] == ["index"]
 
 
 BUT_INDEXES = ("", ":c", ":p", ":z")
