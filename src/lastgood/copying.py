@@ -37,6 +37,7 @@ DAMAGE = (CheckpointIntegrityError, StorageError)
 """These types themselves: `StorageError` is a disk that fails, those below it are other things."""
 PAGE = 512
 """So many threads are looked at together."""
+NAMELESS = "its own row is lost, and with it its name. Take it from a backup."
 Carry = Callable[[str, Columns], Awaitable[None]]
 
 
@@ -55,6 +56,8 @@ class Copier:
         """Checkpoints: those that are dealt with, and all that are chosen."""
         self._agents: set[str] = set()
         """Those of the threads that went over."""
+        self._met: set[object] = set()
+        """The keys of threads that were dealt with."""
 
     async def run(self) -> CopyReport:
         """All threads that are chosen; what is left of damaged ones last."""
@@ -67,11 +70,23 @@ class Copier:
             damaged += [each for each in page if not await self._counted(each, self._whole)]
         for chosen in damaged:
             await self._counted(chosen, self._left)
+        if self._choice.salvage and self._choice.threads is None:
+            await self._name_lost()
         return self.report
+
+    async def _name_lost(self) -> None:
+        """Threads that nothing leads to any more: who rescues a store hears what stays behind."""
+        for problem in await self._source.driver.run(self._source.core.backend.checkup()):
+            key = problem.where.removeprefix("thread #")
+            lost = problem.kind == "orphan" and not problem.repairable
+            if lost and key.isdecimal() and int(key) not in self._met:
+                self._met.add(int(key))
+                self._refuse((int(key),), "damaged", NAMELESS)
 
     async def _counted(self, chosen: Chosen, carry: Carry) -> bool:
         """Deal with a thread; False if it is damaged, and what is left of it is wanted later."""
         begun, columns = self._done, chosen[1]
+        self._met.add(columns[0])
         try:
             await carry(*chosen)
         except Refused as refused:

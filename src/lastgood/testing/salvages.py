@@ -67,6 +67,20 @@ async def _goes_on(client: Client, lost: set[str]) -> None:
 
 
 @case("S20")
+async def a_thread_that_nothing_leads_to(store: Store) -> None:
+    """It stays behind, and the report says so: nobody takes the copy for all there was."""
+    client = store.client()
+    await victims(client)
+    await store.close()
+    store.harness.lose_row("thread", "hurt")
+    client, target = store.client(), store.client_on(MemoryBackend())
+    report = await copied(client, target, salvage=True)
+    assert (report.threads, report.complete) == (1, False)
+    assert [problem.kind for problem in report.problems] == ["damaged"]
+    assert (await copied(client, target, salvage=True, session_ids="whole")).complete
+
+
+@case("S20")
 async def history_leads_past_what_is_lost(store: Store) -> None:
     """What followed a lost checkpoint follows what that one followed; runs resume behind it."""
     client = store.client()
