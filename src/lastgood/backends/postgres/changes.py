@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lastgood.backends.postgres.news import CHANNEL, token
-from lastgood.backends.postgres.queries import each_place, paired
 from lastgood.backends.postgres.rows import MARKS
 from lastgood.backends.postgres.schema import COLUMNS
-from lastgood.backends.postgres.statement import CLOCK
+from lastgood.backends.postgres.statement import CLOCK, each_place, paired
 from lastgood.backends.remote.changes import Change, PlacedPart
 from lastgood.backends.remote.clock import OFF
 from lastgood.backends.remote.rows import stored, to_bytes

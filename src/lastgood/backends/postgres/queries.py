@@ -12,7 +12,14 @@ from typing import Any
 
 from lastgood.backend import Extents, ItemListing, Listing
 from lastgood.backends.postgres.rows import cut
-from lastgood.backends.postgres.statement import CLOCK, TOP, Statement, every
+from lastgood.backends.postgres.statement import (
+    CLOCK,
+    TOP,
+    Statement,
+    each_place,
+    every,
+    paired,
+)
 from lastgood.backends.postgres.threads import threads
 from lastgood.backends.remote.queries import (
     AskAncestors,
@@ -44,7 +51,6 @@ from lastgood.backends.remote.queries import (
 from lastgood.backends.remote.rows import columns, to_bytes
 from lastgood.backends.tables import COUNTED
 from lastgood.backends.views import span
-from lastgood.commits import Place
 from lastgood.rows import (
     TABLES,
     BranchRow,
@@ -375,23 +381,6 @@ def _few(statement: Statement) -> Statement:
         values,
         lambda rows: None if len(rows) > COUNTED else parse(rows),
     )
-
-
-def each_place(table: str, thread: str, names: str) -> str:
-    """Items of a thread by shelf and key, for `paired` places and the thread's own values.
-
-    Each is looked up by itself: a join would be planned for threads of the usual length, and then
-    reads the whole of a long one.
-    """
-    return (
-        f"unnest(%s::bytea[], %s::bytea[]) u(shelf, key), LATERAL (SELECT {names} FROM {table} x"
-        f" WHERE x.thread = {thread} AND x.shelf = u.shelf AND x.key = u.key LIMIT 1)"
-    )
-
-
-def paired(places: Sequence[Place]) -> tuple[list[bytes], list[bytes]]:
-    """Shelves and keys."""
-    return [to_bytes(shelf) for shelf, _ in places], [key for _, key in places]
 
 
 def _place(place: ThreadName) -> list[object]:

@@ -7,6 +7,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from lastgood.backends.postgres.schema import COLUMNS
+from lastgood.backends.remote.rows import to_bytes
+from lastgood.commits import Place
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 TOP = (1 << 63) - 1
@@ -26,3 +28,20 @@ class Statement(NamedTuple):
 def every(alias: str, cls: type) -> str:
     """All columns of one kind of row."""
     return ", ".join(f"{alias}.{name}" for name in COLUMNS[cls])
+
+
+def each_place(table: str, thread: str, names: str) -> str:
+    """Items of a thread by shelf and key, for `paired` places and the thread's own values.
+
+    Each is looked up by itself: a join would be planned for threads of the usual length, and then
+    reads the whole of a long one.
+    """
+    return (
+        f"unnest(%s::bytea[], %s::bytea[]) u(shelf, key), LATERAL (SELECT {names} FROM {table} x"
+        f" WHERE x.thread = {thread} AND x.shelf = u.shelf AND x.key = u.key LIMIT 1)"
+    )
+
+
+def paired(places: Sequence[Place]) -> tuple[list[bytes], list[bytes]]:
+    """Shelves and keys."""
+    return [to_bytes(shelf) for shelf, _ in places], [key for _, key in places]
