@@ -94,6 +94,24 @@ def test_an_option_that_is_none(colour: Any, place: Path, option: str, said: str
         colour.sqlite(**{option: "x"})
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            "pool_size",
+            "Client.open() takes no 'pool_size': write it into the address, as ?pool_size=",
+        ),
+        ("schema", "Client.open() takes no 'schema': write it into the address, as ?schema="),
+        ("cache", "Client.open() takes no 'cache': Client.postgres(..., cache=...) does."),
+    ],
+)
+def test_an_option_that_stands_elsewhere_for_an_address(
+    colour: Any, option: str, said: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        colour.open("memory:", **{option: "x"})
+
+
 BAD_ADDRESSES = {
     "no slashes": "sqlite:agent.db",
     "two slashes": "sqlite://agent.db",

@@ -71,6 +71,12 @@ def _about_unknown(option: str) -> str:
     return about_unknown(option)
 
 
+def _about_opening(option: str) -> str:
+    if option in ("cache", "cache_ttl"):
+        return f"Client.open() takes no {option!r}: Client.postgres(..., {option}=...) does."
+    return f"Client.open() takes no {option!r}: write it into the address, as ?{option}=..."
+
+
 def about_unknown(option: str, own: Sequence[str] = ()) -> str:
     """What to say of an option that nobody has, where there are some of its own beside all."""
     known = [*own, *sorted(ClientOptions.__annotations__)]
@@ -206,9 +212,12 @@ class Opener:
 
         `sqlite:///rel.db`, `sqlite:////abs.db`, `files:rel/dir`, `files:/abs/dir`, `memory:`,
         `postgresql://user@host/db?schema=name` (also `host=... dbname=...`),
-        `redis://host:6379/0?prefix=name` (also `rediss://` and `unix://`). How durable a server is
-        cannot be chosen here: "strict" refuses one that is not.
+        `redis://host:6379/0?prefix=name` (also `rediss://` and `unix://`). That of a server takes
+        `pool_size=5`, too. How durable a server is cannot be chosen here: "strict" refuses one that
+        is not.
         """
+        for option in options.keys() & set(OF_STORES):
+            raise TypeError(_about_opening(option))
         if durability is not None:
             arguments.one_of(durability, ("strict", "relaxed"), "durability")
         how = {} if durability is None else {"durability": durability}

@@ -58,11 +58,26 @@ def _sqlite_path(url: str) -> dict[str, Any]:
 
 
 def _postgres(url: str) -> dict[str, Any]:
-    """A connection string as libpq takes it, and `schema` from its query, which is ours."""
+    """A connection string as libpq takes it, and what is ours in its query."""
     if _WORDS.match(url):
         return {"source": url}
-    source, ours = _without(url, "schema")
+    source, ours = _parted(url, "schema")
     return {"source": source, **ours}
+
+
+def _parted(url: str, name: str) -> tuple[str, dict[str, Any]]:
+    """An address of a server as its driver takes it, and what is ours in its query."""
+    address, named = _without(url, name)
+    address, sized = _without(address, "pool_size")
+    return address, {**named, **{option: _count(text, option) for option, text in sized.items()}}
+
+
+def _count(text: str, option: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:9])):
+        raise ValueError(
+            f"the address of the store has {option}={text!r}: write a number, 1 or more."
+        )
+    return int(text[:9])
 
 
 def _without(url: str, option: str) -> tuple[str, dict[str, str]]:
@@ -90,11 +105,11 @@ def _directory(url: str) -> dict[str, Any]:
 
 
 def _redis(url: str) -> dict[str, Any]:
-    """An address as redis-py takes it, and `prefix` from its query, which is ours."""
+    """An address as redis-py takes it, and what is ours in its query."""
     query = url.partition("?")[2]
     if "@" in query or "#" in query:
         return {"url": url}  # a password that was cut: refused as it is
-    address, ours = _without(url, "prefix")
+    address, ours = _parted(url, "prefix")
     return {"url": address, **ours}
 
 

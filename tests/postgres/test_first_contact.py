@@ -145,7 +145,8 @@ def test_a_connection_string_that_cannot_be_read_is_not_quoted(source: str) -> N
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("postgresql://me:right@host:5432/db?schema=team", "pass schema=..., or use Client.open"),
+        ("postgresql://me:right@host:5432/db?schema=team", "Pass schema=... beside it, or use"),
+        ("postgresql://me:right@host:5432/db?pool_size=5", "Client.open, which takes ?pool_size="),
         ("postgresql://me:right@host:5432/db?sslmod=require", "knows no option 'sslmod'"),
         ("postgresql+psycopg://me:right@host/db", "begins with postgresql://"),
         ("postgresql://me:hunter2?the=gate", "password='...'."),

@@ -147,8 +147,12 @@ def test_an_address_of_ipv6_is_shown_as_one() -> None:
 
 
 def test_an_option_that_does_not_exist_is_told_at_once() -> None:
-    with pytest.raises(ValueError, match=r"pass prefix=\.\.\., or use Client\.open"):
-        BlockingClient.redis("redis://localhost?prefix=team")
+    for ours in ("prefix", "pool_size"):
+        words = (
+            rf"Pass {ours}=\.\.\. beside the address, or use Client\.open, which takes \?{ours}="
+        )
+        with pytest.raises(ValueError, match=words):
+            BlockingClient.redis(f"redis://localhost?{ours}=2")
     with pytest.raises(ValueError, match="'sockettimeout'"):
         BlockingClient.open("redis://localhost?sockettimeout=3")
     for ours in ("decode_responses=True", "timeout=5", "protocol=3", "encoding=utf-16"):

@@ -1,12 +1,15 @@
 """What an address of a server says beside the server is checked, and shown without a secret."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 
 from lastgood import BlockingClient, Client
 from lastgood.cli import main
 from lastgood.registry import BACKENDS, shown
+from lastgood.testing.servers import ValkeyServer
 
 SECRET = "hunter2"
 WRONG = {
@@ -30,6 +33,10 @@ WRONG = {
     f"postgresql://u:{SECRET}@localhost/db?schema=a&schema=b": "schema= twice",
     f"postgresql://u:{SECRET}@localhost/db?schema=": "schema is empty",
     f"postgresql://u:{SECRET}@localhost/db?schema=a%0Ab": "schema .* contains",
+    f"postgresql://u:{SECRET}@localhost/db?pool_size=0": "pool_size='0': write a number, 1 or",
+    f"postgresql://u:{SECRET}@localhost/db?schema=a&pool_size=ten": "pool_size='ten'",
+    f"redis://:{SECRET}@localhost?pool_size=-1": "pool_size='-1'",
+    f"redis://:{SECRET}@localhost?pool_size=1&pool_size=2": "pool_size= twice",
 }
 
 
@@ -61,12 +68,50 @@ def test_what_makes_no_sense_is_told(
         ),
         ("postgresql", "postgres:///db?schema=s", {"source": "postgres:///db", "schema": "s"}),
         ("postgresql", "postgresql://u@h/db", {"source": "postgresql://u@h/db"}),
+        (
+            "postgresql",
+            "postgresql://u@h/db?pool_size=5&application_name=a",
+            {"source": "postgresql://u@h/db?application_name=a", "pool_size": 5},
+        ),
+        ("redis", "redis://h/0?pool_size=2", {"url": "redis://h/0", "pool_size": 2}),
     ],
 )
 def test_what_is_not_ours_is_passed_on_as_it_is(
     scheme: str, url: str, expected: dict[str, Any]
 ) -> None:
     assert BACKENDS[scheme].arguments(url) == expected
+
+
+def saved_at_once(client: BlockingClient) -> int:
+    """Twelve threads save, each in a thread of its own."""
+    with ThreadPoolExecutor(12) as pool:
+        for number in range(48):
+            pool.submit(client.save, "a", session_id=f"s{number}", execution_state={})
+    return len(client.threads())
+
+
+def test_the_pool_is_as_large_as_the_address_says(postgres_url: str) -> None:
+    mark = "&" if "?" in postgres_url else "?"
+    options = "schema=sized&application_name=sized&pool_size=2"
+    count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sized'"
+    with (
+        psycopg.connect(postgres_url, autocommit=True) as session,
+        BlockingClient.open(f"{postgres_url}{mark}{options}") as client,
+    ):
+        assert saved_at_once(client) == 48
+        assert session.execute(count).fetchone() == (2,)
+        client.close()
+        session.execute("DROP SCHEMA sized CASCADE")
+
+
+def test_and_so_it_is_on_redis() -> None:
+    with ValkeyServer() as server:
+        mark = "&" if "?" in server.url else "?"
+        with BlockingClient.open(f"{server.url}{mark}pool_size=2") as client:
+            assert saved_at_once(client) == 48
+            told = server.ask("CLIENT", "LIST", "TYPE", "NORMAL")
+            assert isinstance(told, bytes)
+            assert len(told.splitlines()) == 2 + 1  # who asks
 
 
 def test_the_database_is_shown_wherever_it_is_named() -> None:

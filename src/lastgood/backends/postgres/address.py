@@ -52,8 +52,9 @@ def _reason(dsn: str) -> str:
     place, _, query = rest.partition("?")
     if not found or "@" in query or ("@" not in place and ":" in place):
         return ""
-    if "schema" in dict(parse_qsl(query)):
-        return " For a schema pass schema=..., or use Client.open, which takes ?schema= too."
+    for ours in ("schema", "pool_size"):
+        if ours in dict(parse_qsl(query)):
+            return f" Pass {ours}=... beside it, or use Client.open, which takes ?{ours}= in it."
     unknown = sorted(name for name, _ in parse_qsl(query) if name not in _known())
     return f" PostgreSQL knows no option {unknown[0]!r}." if unknown else ""
 
