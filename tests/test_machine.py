@@ -68,7 +68,8 @@ class Thread:
     heads: dict[tuple[str, str], Row | None] = field(default_factory=dict)
     entries: dict[str, tuple[str, int]] = field(default_factory=dict)
     """The newest run of each agent, and how often it was entered."""
-    done: set[str] = field(default_factory=set)
+    done: dict[str, int] = field(default_factory=dict)
+    """Runs that have a result, and which entry gave it."""
 
 
 @dataclass
@@ -400,8 +401,8 @@ class Machine(RuleBasedStateMachine):
             run.context.__exit__(type(error) if error else None, error, None)
 
     def _finish(self, run: OpenRun) -> None:
-        """Refused to who was overtaken: by another run, or by somebody who entered this one, on a
-        head that has moved.
+        """Refused to who was overtaken: by another run, or, on a head that has moved, by somebody
+        who entered this one later or has given it a result.
         """
         thread = self.threads.get(run.thread)
         if thread is None or thread.life != run.life:
@@ -411,11 +412,13 @@ class Machine(RuleBasedStateMachine):
         newest, attempt = thread.entries[run.agent]
         head = self.head(thread, run.agent, run.asked)[2]
         moved = head is not None and head.seq > (run.base.seq if run.base else 0)
-        if newest != run.handle.run_id or (moved and attempt != run.handle.attempt):
+        me = run.handle.attempt
+        others = attempt != me or thread.done.get(newest, me) != me
+        if newest != run.handle.run_id or (moved and others):
             with pytest.raises(StaleWriterError):
                 run.handle.finish({"done": True})
             return
-        thread.done.add(newest)
+        thread.done[newest] = me
         run.handle.finish({"done": True})
 
     # removal and time
