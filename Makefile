@@ -46,12 +46,12 @@ test test-fast: export TMPDIR ?= $(MEMORY)
 endif
 
 test: .venv/test.ok .venv/frameworks.ok $(OLDEST) $(if $(NEWER),.venv/agentflow.ok) ## every test
-	$(PYTEST) -n 2 tests --ignore tests/langgraph
+	$(PYTEST) -n 4 tests --ignore tests/langgraph # many wait, for a clock or for a server
 	$(WITH_FRAMEWORKS) -n 2 tests/langgraph
 	$(if $(OLDEST),.venv/oldest/bin/python -m pytest -n 2 $(WITH_OLDEST))
 
 test-fast: .venv/test.ok ## every test but the faults, the slow ones, those on servers and what `make check` runs
-	$(PYTEST) -n 2 -m "not fault and not slow and not server" --hypothesis-profile quick \
+	$(PYTEST) -n 3 -m "not fault and not slow and not server" --hypothesis-profile quick \
 		tests --ignore tests/langgraph --ignore tests/test_architecture.py
 
 check: .venv/dev.ok ## lint, format, types, spelling, architecture
