@@ -45,8 +45,9 @@ ifneq ($(MEMORY),)
 test test-fast: export TMPDIR ?= $(MEMORY)
 endif
 
+# Many of the first part wait, for a clock or for a server.
 test: .venv/test.ok .venv/frameworks.ok $(OLDEST) $(if $(NEWER),.venv/agentflow.ok) ## every test
-	$(PYTEST) -n 4 tests --ignore tests/langgraph # many wait, for a clock or for a server
+	$(PYTEST) -n 4 tests --ignore tests/langgraph
 	$(WITH_FRAMEWORKS) -n 2 tests/langgraph
 	$(if $(OLDEST),.venv/oldest/bin/python -m pytest -n 2 $(WITH_OLDEST))
 

@@ -95,21 +95,21 @@ def test_an_option_that_is_none(colour: Any, place: Path, option: str, said: str
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("url", "option", "said"),
     [
-        (
-            "pool_size",
-            "Client.open() takes no 'pool_size': write it into the address, as ?pool_size=",
-        ),
-        ("schema", "Client.open() takes no 'schema': write it into the address, as ?schema="),
-        ("cache", "Client.open() takes no 'cache': Client.postgres(..., cache=...) does."),
+        ("postgres://h/d", "pool_size", "write it into the address, as ?pool_size=..."),
+        ("host=h", "schema", "write it into the address, as ?schema=..."),
+        ("rediss://h", "prefix", "write it into the address, as ?prefix=..."),
+        ("postgresql://h/d", "cache", "Client.postgres(..., cache=...) does."),
+        ("redis://h", "cache", "this kind of store takes no 'cache'."),
+        ("memory:", "pool_size", "this kind of store takes no 'pool_size'."),
     ],
 )
-def test_an_option_that_stands_elsewhere_for_an_address(
-    colour: Any, option: str, said: str
+def test_an_option_that_an_address_has_or_nobody(
+    colour: Any, url: str, option: str, said: str
 ) -> None:
     with pytest.raises(TypeError, match=re.escape(said)):
-        colour.open("memory:", **{option: "x"})
+        colour.open(url, **{option: "x"})
 
 
 BAD_ADDRESSES = {

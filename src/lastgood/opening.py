@@ -71,10 +71,13 @@ def _about_unknown(option: str) -> str:
     return about_unknown(option)
 
 
-def _about_opening(option: str) -> str:
-    if option in ("cache", "cache_ttl"):
+def _about_opening(option: str, url: str) -> str:
+    scheme = registry.scheme_of(url)
+    if scheme in registry.BACKENDS and option in registry.BACKENDS[scheme].in_query:
+        return f"Client.open() takes no {option!r}: write it into the address, as ?{option}=..."
+    if scheme == "postgresql" and option in ("cache", "cache_ttl"):
         return f"Client.open() takes no {option!r}: Client.postgres(..., {option}=...) does."
-    return f"Client.open() takes no {option!r}: write it into the address, as ?{option}=..."
+    return _about_unknown(option)
 
 
 def about_unknown(option: str, own: Sequence[str] = ()) -> str:
@@ -217,7 +220,7 @@ class Opener:
         is not.
         """
         for option in options.keys() & set(OF_STORES):
-            raise TypeError(_about_opening(option))
+            raise TypeError(_about_opening(option, url))
         if durability is not None:
             arguments.one_of(durability, ("strict", "relaxed"), "durability")
         how = {} if durability is None else {"durability": durability}

@@ -31,8 +31,14 @@ class Entry(NamedTuple):
     """Whether it promises what `lastgood.testing` checks; the null backend promises nothing."""
     options: tuple[str, ...] = ()
     """What can be said beside the address."""
+    in_query: tuple[str, ...] = ()
+    """What of ours can stand in the query of the address."""
     extra: str = ""
     """The extra that brings its driver."""
+
+
+_IN_POSTGRES = ("schema", "pool_size")
+_IN_REDIS = ("prefix", "pool_size")
 
 
 def in_address(path: str) -> str:
@@ -61,23 +67,26 @@ def _postgres(url: str) -> dict[str, Any]:
     """A connection string as libpq takes it, and what is ours in its query."""
     if _WORDS.match(url):
         return {"source": url}
-    source, ours = _parted(url, "schema")
+    source, ours = _parted(url, _IN_POSTGRES)
     return {"source": source, **ours}
 
 
-def _parted(url: str, name: str) -> tuple[str, dict[str, Any]]:
+def _parted(url: str, options: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
     """An address of a server as its driver takes it, and what is ours in its query."""
-    address, named = _without(url, name)
-    address, sized = _without(address, "pool_size")
-    return address, {**named, **{option: _count(text, option) for option, text in sized.items()}}
+    found: dict[str, Any] = {}
+    for option in options:
+        url, ours = _without(url, option)
+        found |= ours
+    if "pool_size" in found:
+        found["pool_size"] = _count(found["pool_size"])
+    return url, found
 
 
-def _count(text: str, option: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text[:9])):
-        raise ValueError(
-            f"the address of the store has {option}={text!r}: write a number, 1 or more."
-        )
-    return int(text[:9])
+def _count(text: str) -> int:
+    """What is no number is not quoted: it may be the end of a password that was cut."""
+    if not re.fullmatch("[1-9][0-9]{0,8}", text):
+        raise ValueError("pool_size= in the address of the store must be a number, 1 or more.")
+    return int(text)
 
 
 def _without(url: str, option: str) -> tuple[str, dict[str, str]]:
@@ -109,7 +118,7 @@ def _redis(url: str) -> dict[str, Any]:
     query = url.partition("?")[2]
     if "@" in query or "#" in query:
         return {"url": url}  # a password that was cut: refused as it is
-    address, ours = _parted(url, "prefix")
+    address, ours = _parted(url, _IN_REDIS)
     return {"url": address, **ours}
 
 
@@ -130,6 +139,7 @@ BACKENDS: dict[str, Entry] = {
         "PostgresBackend",
         _postgres,
         options=("durability", "schema"),
+        in_query=_IN_POSTGRES,
         extra="postgres",
     ),
     "redis": Entry(
@@ -137,6 +147,7 @@ BACKENDS: dict[str, Entry] = {
         "RedisBackend",
         _redis,
         options=("durability", "prefix"),
+        in_query=_IN_REDIS,
         extra="redis",
     ),
     "null": Entry("lastgood.backends.null", "NullBackend", _nothing, contract=False),

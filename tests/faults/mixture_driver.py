@@ -35,9 +35,9 @@ GONE = (CheckpointNotFoundError, CheckpointExpiredError, ThreadDeletedError, Sta
 Work = Callable[[BlockingClient, random.Random, Tell], None]
 
 
-def write(client: BlockingClient, rng: random.Random, tell: Tell, name: str) -> None:
+def write(url: str, name: str, tell: Tell) -> None:
     """Enter a log, append to it in both ways, leave it; again and again."""
-    numbers = itertools.count()
+    client, rng, numbers = BlockingClient.open(url), random.Random(name), itertools.count()
     while True:
         thread = rng.choice(LOGS)
         initial = {"items": [], "page": ""}
@@ -135,11 +135,7 @@ def beside(work: Work) -> Callable[[str, str, Tell], None]:
     return go_on
 
 
-def writer(url: str, name: str, tell: Tell) -> None:
-    write(BlockingClient.open(url), random.Random(name), tell, name)
-
-
-ROLES = (writer, writer, beside(look), beside(disturb))
+ROLES = (write, write, beside(look), beside(disturb))
 
 
 @dataclass

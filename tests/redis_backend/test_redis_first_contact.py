@@ -148,9 +148,7 @@ def test_an_address_of_ipv6_is_shown_as_one() -> None:
 
 def test_an_option_that_does_not_exist_is_told_at_once() -> None:
     for ours in ("prefix", "pool_size"):
-        words = (
-            rf"Pass {ours}=\.\.\. beside the address, or use Client\.open, which takes \?{ours}="
-        )
+        words = rf"Pass {ours}=\.\.\. beside it, or use Client\.open, which takes \?{ours}="
         with pytest.raises(ValueError, match=words):
             BlockingClient.redis(f"redis://localhost?{ours}=2")
     with pytest.raises(ValueError, match="'sockettimeout'"):

@@ -33,9 +33,10 @@ WRONG = {
     f"postgresql://u:{SECRET}@localhost/db?schema=a&schema=b": "schema= twice",
     f"postgresql://u:{SECRET}@localhost/db?schema=": "schema is empty",
     f"postgresql://u:{SECRET}@localhost/db?schema=a%0Ab": "schema .* contains",
-    f"postgresql://u:{SECRET}@localhost/db?pool_size=0": "pool_size='0': write a number, 1 or",
-    f"postgresql://u:{SECRET}@localhost/db?schema=a&pool_size=ten": "pool_size='ten'",
-    f"redis://:{SECRET}@localhost?pool_size=-1": "pool_size='-1'",
+    f"postgresql://u:{SECRET}@localhost/db?pool_size=0": "pool_size= .* a number",
+    f"postgresql://u:{SECRET}@localhost/db?schema=a&pool_size=ten": "pool_size= .* a number",
+    f"postgresql://u:p?pool_size={SECRET}@localhost/db": "pool_size= .* a number",
+    f"redis://:{SECRET}@localhost?pool_size=-1": "pool_size= .* a number",
     f"redis://:{SECRET}@localhost?pool_size=1&pool_size=2": "pool_size= twice",
 }
 
@@ -90,18 +91,16 @@ def saved_at_once(client: BlockingClient) -> int:
     return len(client.threads())
 
 
-def test_the_pool_is_as_large_as_the_address_says(postgres_url: str) -> None:
+def test_the_pool_is_as_large_as_the_address_says(postgres_url: str, schema: str) -> None:
     mark = "&" if "?" in postgres_url else "?"
-    options = "schema=sized&application_name=sized&pool_size=2"
-    count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sized'"
+    options = f"schema={schema}&application_name={schema}&pool_size=2"
+    count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
     with (
-        psycopg.connect(postgres_url, autocommit=True) as session,
+        psycopg.connect(postgres_url) as session,
         BlockingClient.open(f"{postgres_url}{mark}{options}") as client,
     ):
         assert saved_at_once(client) == 48
-        assert session.execute(count).fetchone() == (2,)
-        client.close()
-        session.execute("DROP SCHEMA sized CASCADE")
+        assert session.execute(count, (schema,)).fetchone() == (2,)
 
 
 def test_and_so_it_is_on_redis() -> None:

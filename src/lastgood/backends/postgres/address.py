@@ -52,10 +52,10 @@ def _reason(dsn: str) -> str:
     place, _, query = rest.partition("?")
     if not found or "@" in query or ("@" not in place and ":" in place):
         return ""
-    for ours in ("schema", "pool_size"):
-        if ours in dict(parse_qsl(query)):
-            return f" Pass {ours}=... beside it, or use Client.open, which takes ?{ours}= in it."
     unknown = sorted(name for name, _ in parse_qsl(query) if name not in _known())
+    for ours in ("schema", "pool_size"):
+        if ours in unknown:
+            return f" Pass {ours}=... beside it, or use Client.open, which takes ?{ours}= in it."
     return f" PostgreSQL knows no option {unknown[0]!r}." if unknown else ""
 
 

@@ -164,11 +164,10 @@ def _expect_options(found: dict[str, Any]) -> None:
         raise ValueError(f"Leave {ours[0]!r} out of the address: Lastgood sets it by itself.")
     known &= _TEXTS | URL_QUERY_ARGUMENT_PARSERS.keys() | {n for n in known if n[:4] == "ssl_"}
     unknown = sorted(found.keys() - (known - _OBJECTS) - {"max_connections"})
-    for name in {"prefix", "pool_size"} & set(unknown):
-        hint = (
-            f"Pass {name}=... beside the address, or use Client.open, which takes ?{name}= in it."
-        )
-        raise ValueError(hint)
+    for name in ("prefix", "pool_size"):
+        if name in unknown:
+            hint = f"Pass {name}=... beside it, or use Client.open, which takes ?{name}= in it."
+            raise ValueError(hint)
     if unknown:
         raise ValueError(f"redis-py knows no option {unknown[0]!r} of an address.")
     for name in _SECONDS:
