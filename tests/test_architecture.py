@@ -36,7 +36,7 @@ LAYERS = {
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison copies copying core headers
         inspecting listing looking moves moving opening operations pending resolving runs
-        salvaging scanning searching shelving surveying sweeping thread_reading thread_survey
+        salvaging saving scanning searching shelving surveying sweeping thread_reading thread_survey
         thread_sweep transfers watching""",
     "doors": "checkpointers objects",
     "front": "__init__",

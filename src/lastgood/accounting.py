@@ -29,6 +29,7 @@ class Page(NamedTuple):
 
     sizes: list[Size]
     next: int | None
+    """What to pass as `after`; None on the last page."""
 
 
 async def page(core: Core, section: Section) -> Page:

@@ -36,6 +36,7 @@ class Change:
 
     op: Op
     path: str
+    """Where in the state, such as `messages[3].text`."""
     steps: Steps
     old: object = None
     """The value before; None for "add"."""

@@ -37,6 +37,7 @@ class Checkpoint(Header):
     """One immutable snapshot of an agent, with its state."""
 
     execution_state: Any
+    """The state, as it was saved."""
     codec: Codec = field(default=_PLAIN, repr=False, compare=False)
 
     @property

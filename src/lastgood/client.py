@@ -1,44 +1,35 @@
-"""The client: the five operations, runs, and looking at what is there.
+"""The client in both colours, and runs.
 
-`Client` is async; `BlockingClient` is its twin, one line per method. Both hold nothing but a
-`Core` and a driver. Every method captures what it was given before it suspends.
+`Client` is async and is put together from its halves; `BlockingClient` is its twin, one line per
+method. Both hold nothing but a `Core` and a driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 
-from lastgood import arguments, operations
-from lastgood.backend import Listing
+from lastgood import arguments
 from lastgood.blocking_runs import BlockingRun
-from lastgood.checkpoints import Checkpoint
 from lastgood.colours import BlockingOnly
 from lastgood.comparison import Comparing
 from lastgood.copies import Copying
-from lastgood.core import About, Core
+from lastgood.core import Core
 from lastgood.driver import Direct, Driver, iterated
 from lastgood.driver import blocking as twin
-from lastgood.errors import CheckpointIntegrityError
-from lastgood.ids import LANE_LIMIT, check_name
+from lastgood.ids import check_name
 from lastgood.inspecting import Inspecting
 from lastgood.looking import Looking
-from lastgood.model import HEAD, INHERIT, Framework, Header, Sentinel, check_step, seconds
+from lastgood.model import Header, seconds
 from lastgood.moves import Moving
 from lastgood.opening import Opener
-from lastgood.refs import Address
-from lastgood.rules import OnConflict, Save
 from lastgood.run_rules import Expect, Place
 from lastgood.runs import Run
+from lastgood.saving import Saving
 from lastgood.sweeping import Sweeping
 
 S = TypeVar("S")
-
-SAVE_OPTIONS = frozenset(
-    "agent_id execution_state framework session_id parent_id context step_index step_name "
-    "ttl_seconds branch on_conflict checkpoint_id metadata".split()
-)
 
 
 class RunOptions(TypedDict, total=False):
@@ -50,7 +41,7 @@ class RunOptions(TypedDict, total=False):
     ttl_seconds: float | timedelta | None
 
 
-class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
+class Client(Opener, Saving, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
     """Durable state for agents; every method is a coroutine.
 
     Bound to no event loop, usable from any number of tasks and threads. `with Client.sqlite()`
@@ -105,111 +96,6 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
         await self._driver.run(self._core.backend.close())
         self._core.driver.rest()
 
-    # the five operations
-
-    async def save(
-        self,
-        /,
-        agent_id: str,
-        *,
-        execution_state: Mapping[str, Any],
-        framework: Framework | str = Framework.CUSTOM,
-        session_id: str | None = None,
-        parent_id: str | Sentinel | None = HEAD,
-        context: Mapping[str, Any] | None = None,
-        step_index: int | None = None,
-        step_name: str | None = None,
-        ttl_seconds: float | timedelta | None = None,
-        branch: str | None = None,
-        on_conflict: OnConflict = "branch",
-        checkpoint_id: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        **tags: Any,
-    ) -> str:
-        """Persist an agent's state; returns the checkpoint's id.
-
-        Without `parent_id` it follows whatever the head is when it commits, which cannot notice a
-        lost update inside the state: use `run()` for that. With one that is no longer the head, it
-        becomes a visible branch of its own, or raises StaleWriterError (`on_conflict="reject"`).
-        Raises SerializationError with the path of a value that cannot be kept.
-        """
-        thread, agent = arguments.session(session_id), check_name(agent_id, "agent_id")
-        parent = arguments.parent(parent_id, thread)
-        about = About(
-            agent=agent,
-            id=arguments.chosen_id(checkpoint_id),
-            framework=arguments.framework(framework),
-            step=check_step(step_index),
-            step_name=arguments.name(step_name, "step_name"),
-            ttl=seconds(ttl_seconds),
-            context=context,
-            metadata=arguments.merged(metadata, tags, SAVE_OPTIONS),
-        )
-        arguments.conflict_policy(on_conflict)
-        base = parent if isinstance(parent, bytes) else b""
-        captured = self._core.capture(execution_state, thread, agent, base)
-        intent = Save(
-            tenant=self._core.tenant,
-            thread=thread,
-            draft=self._core.draft(captured, about),
-            branch=arguments.name(branch, "branch"),
-            parent=HEAD if isinstance(parent, Address) else parent,
-            on_conflict=on_conflict,
-            owner=self._core.options.user,
-        )
-        named = parent if isinstance(parent, Address) else None
-        return await self._driver.run(operations.save(self._core, intent, named))
-
-    async def restore(self, ref: str, verify: bool = True) -> Checkpoint:
-        """The checkpoint, its state equal to what was saved, type for type.
-
-        Raises CheckpointNotFoundError, CheckpointExpiredError, CheckpointIntegrityError.
-        """
-        found = await self._driver.run(operations.restore(self._core, ref, verify=verify))
-        return self._core.built(found)
-
-    async def handoff(
-        self,
-        ref: str,
-        target_agent_id: str,
-        schema: str | None = None,
-        *,
-        note: str | None = None,
-        ttl_seconds: float | timedelta | Sentinel | None = INHERIT,
-    ) -> str:
-        """Give a state to another agent: a new checkpoint at the head of the target's lane.
-
-        Its parent is the source, so the chain is kept; it shows in both timelines. What is left of
-        the source's time is inherited unless `ttl_seconds` says otherwise.
-        """
-        target = check_name(target_agent_id, "target_agent_id")
-        arguments.name(schema, "schema")
-        arguments.text(note, "note")
-        ttl = ttl_seconds if isinstance(ttl_seconds, Sentinel) else seconds(ttl_seconds)
-        return await operations.handoff(
-            self._core, self._driver, ref, target, schema=schema, note=note, ttl=ttl
-        )
-
-    async def timeline(
-        self, agent_id: str, session_id: str, limit: int = 50, *, shared: bool = False
-    ) -> list[Checkpoint]:
-        """An agent's checkpoints with their states, newest first.
-
-        With `shared`, a large part that did not change from state to state is one object in all of
-        them: many states take the time and memory of one. Look at them, but change none.
-        """
-        listing = Listing(
-            thread=check_name(session_id, "session_id"),
-            agent=check_name(agent_id, "agent_id", LANE_LIMIT),
-            limit=arguments.limit(limit),
-        )
-        found = await self._driver.run(operations.timeline(self._core, listing))
-        return self._core.built_line(found, shared=shared)
-
-    async def expire(self, ref: str) -> bool:
-        """Remove a checkpoint now; False if it is not there. Its neighbours stay."""
-        return await self._driver.run(operations.expire(self._core, ref))
-
     # runs
 
     @overload
@@ -244,7 +130,14 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
     ) -> Run[Any]:
         """A unit of work that goes on from its last good step: `async with client.run(...)`.
 
-        `initial` is used only where the lane is empty; give a function if it costs something.
+        - `session_id`: the thread. Left out, a new one is made; `run.session_id` tells it.
+        - `agent_id`: who works. Each agent has a lane of its own in a thread.
+        - `initial`: the state to begin with where the lane is empty, and only there. Give a
+          function if it costs something.
+        - `branch`: the line to work on; left out, the current one.
+        - `expect`: "new" raises CheckpointConflictError if there is something already, "existing"
+          raises CheckpointNotFoundError if there is nothing.
+        - `ttl_seconds`: for every step that is saved here.
         """
         arguments.expectation(expect)
         place = Place(
@@ -255,28 +148,6 @@ class Client(Opener, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
             ttl=seconds(ttl_seconds),
         )
         return Run(self._core, self._driver, place, initial)
-
-    # looking
-
-    async def put(self, checkpoint: Checkpoint) -> str:
-        """Store a checkpoint made by `CheckpointBuilder`; doing it again changes nothing."""
-        arguments.built(checkpoint)
-        if not checkpoint.verify_integrity():
-            raise CheckpointIntegrityError(
-                f"checkpoint {checkpoint.checkpoint_id}: its fields do not give its checksum.",
-                hint="Build it anew; a checkpoint is not changed after build().",
-            )
-        intent = self._core.put_intent(checkpoint)
-        return await self._driver.run(operations.save(self._core, intent))
-
-    async def delete(self, session_id: str) -> bool:
-        """Remove a thread and everything in it; False if it is not there.
-
-        A writer that still holds a part of it gets ThreadDeletedError; a new root save or a new
-        run begins the id anew.
-        """
-        thread = check_name(session_id, "session_id")
-        return await self._driver.run(operations.delete(self._core, thread))
 
 
 class BlockingClient(BlockingOnly, Opener):

@@ -28,6 +28,7 @@ class Diff:
     """
 
     changes: tuple[Change, ...]
+    """In the order in which they are shown."""
     _edit: Edit | None = field(repr=False)
     _codec: Codec = field(repr=False)
 

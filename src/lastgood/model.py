@@ -54,8 +54,11 @@ class Loss:
     """A value that `on_unserializable="drop"` left out, recorded on its checkpoint."""
 
     path: str
+    """Where it was in the state."""
     type_name: str
+    """The type of what was left out."""
     reason: str
+    """Why it cannot be stored."""
 
 
 _set = object.__setattr__
@@ -98,6 +101,7 @@ class Header(Later):
     step_index: int
     """The parent's and one more, unless the save said otherwise."""
     step_name: str | None
+    """What the step was called."""
     agent_context: Mapping[str, object]
     """What was saved as `context`."""
     metadata: Mapping[str, object]
@@ -105,6 +109,7 @@ class Header(Later):
     created_at: datetime
     """When the state was captured, by the clock of the client."""
     ttl_seconds: float | None
+    """How long it was to stay, from its save on; None for ever."""
     expires_at: datetime | None
     """When its time is over, by the clock of the store."""
     checksum: str
@@ -112,6 +117,7 @@ class Header(Later):
     handoff_target: str | None
     """The agent that it was handed to."""
     handoff_schema: str | None
+    """The shape of the state, as the handoff named it."""
     seq: int
     """Its number in the thread, from the commit: the only order there is."""
     branch: str
@@ -144,7 +150,9 @@ class Page(Generic[T]):
     """One page of a listing; pass `after=page.next` to go on, None means that was all."""
 
     items: Sequence[T]
+    """The rows of this page."""
     next: str | None = None
+    """What to pass as `after`; None on the last page."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)
@@ -168,19 +176,26 @@ class ThreadInfo:
     """
 
     thread_id: str
+    """The session id."""
     title: str
     """What it was named; where a list shows it, its id if it was not."""
     status: str
     """`running`, `stale`, `failed`, `idle` or `done`: its newest run's. Or `damaged`: then nothing
     else is told but the name; `verify` tells more."""
     checkpoints: int
+    """How many are there."""
     agents: tuple[str, ...]
+    """Those that have a lane in it."""
     branches: int
+    """How many lines it has, of all agents."""
     last_step: str | None
+    """The name of its newest step."""
     size: int
     """Bytes that its saves have stored."""
     created_at: datetime
+    """When it began, by the clock of the store."""
     updated_at: datetime
+    """When it last changed, by the same clock."""
     user: str | None
     """Whose it is."""
     error: str | None
@@ -233,6 +248,7 @@ class Gap:
     """A place on a line where a checkpoint was, and is not any more."""
 
     checkpoint_id: str
+    """Of the checkpoint that was here."""
     reason: str
     """`removed` or `expired`."""
 
@@ -242,8 +258,11 @@ class BranchInfo:
     """A named line of an agent's lane, and the checkpoint that it reads as."""
 
     session_id: str
+    """The thread."""
     agent_id: str
+    """Whose line it is."""
     name: str
+    """What it is called, such as `main`."""
     current: bool
     """Whether `latest`, addresses and runs follow it."""
     head: Header | None
@@ -255,10 +274,15 @@ class Move:
     """What `rewind`, `undo` or `switch` did: which branch the lane left, and which it follows."""
 
     kind: str
+    """`rewind`, `undo` or `switch`."""
     session_id: str
+    """The thread."""
     agent_id: str
+    """Whose lane it is."""
     left: str
+    """The branch that it followed before."""
     branch: str
+    """The branch that it follows now."""
     head: Header | None
     """What is current now."""
 
@@ -277,6 +301,7 @@ class Blame:
     path: str
     """Where it stands, indices counted from the front."""
     value: Any
+    """What stands there."""
     header: Header
     """The first checkpoint of the line that has it, from then until the one that was asked."""
     before: Header | None

@@ -37,9 +37,11 @@ class Problem:
     """
 
     kind: str
+    """One of the words above."""
     where: str
     """Such as `run-001@42`, `run-001/agent branch main` or `run-001 stream 7 part 12`."""
     message: str
+    """What is wrong, as a sentence."""
     checkpoints: tuple[str, ...] = ()
     """Short names of those that cannot be restored because of it. A thread that lost its name is
     written as `#` and its key; what harms a whole store names none."""
@@ -57,13 +59,17 @@ class Report:
     """What `verify` looked at, and what is wrong."""
 
     threads: int = 0
+    """How many it looked at."""
     checkpoints: int = 0
+    """How many it looked at."""
     parts: int = 0
+    """How many stored pages it looked at."""
     bytes: int = 0
     """Of the parts."""
     data: bool = False
     """Whether every byte was read; else only that everything is in its place."""
     problems: tuple[Problem, ...] = ()
+    """What is wrong, thread by thread."""
 
     @property
     def clean(self) -> bool:
@@ -127,7 +133,9 @@ class Stats:
     """How much a store or a thread takes."""
 
     threads: int
+    """How many there are."""
     total: Size
+    """All of them together."""
     file_bytes: int | None = None
     """Of the file on disk; None where there is none, or where it holds other tenants' data too."""
     by_thread: tuple[Size, ...] = ()
@@ -176,6 +184,7 @@ class Swept:
     waiting: int = 0
     """Checkpoints that are over their time, but not for long enough."""
     dry_run: bool = False
+    """Whether nothing was removed: then this is what would be."""
     skipped: tuple[str, ...] = ()
     """Threads that were left as they are, each with the reason: damaged, or never at rest."""
 
@@ -203,8 +212,11 @@ class NotCopied:
     """
 
     thread: str
+    """Its id."""
     kind: str
+    """One of the words above."""
     message: str
+    """What is in the way, as a sentence."""
 
     def __str__(self) -> str:
         return f"{self.thread}: {self.message} [{self.kind}]"
@@ -215,6 +227,7 @@ class Salvaged:
     """A damaged thread of which all that can be restored was copied."""
 
     thread: str
+    """Its id."""
     lost: tuple[str, ...] = ()
     """Short names of the checkpoints that are not in the target: they cannot be restored."""
     remarks: tuple[str, ...] = ()
@@ -235,13 +248,17 @@ class CopyReport:
     same: int = 0
     """Threads that were there already, equal to the source."""
     checkpoints: int = 0
+    """Those of the threads that were copied."""
     parts: int = 0
+    """Stored pages that were copied."""
     bytes: int = 0
     """Of the parts."""
     items: int = 0
+    """Items beside the checkpoints, such as those of LangGraph's store."""
     dry_run: bool = False
     """Whether nothing was written: then these are the threads that would be copied."""
     problems: tuple[NotCopied, ...] = ()
+    """Threads that were not copied, each with the reason."""
     salvaged: tuple[Salvaged, ...] = ()
     """Those of the threads that were damaged, with what is missing of them."""
 

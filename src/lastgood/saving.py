@@ -1,0 +1,167 @@
+"""The half of the client that saves: the five operations, and what belongs to them.
+
+Every method captures what it was given before it suspends; what a caller changes later is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from lastgood import arguments, operations
+from lastgood.backend import Listing
+from lastgood.checkpoints import Checkpoint
+from lastgood.core import About, Core
+from lastgood.driver import Driver
+from lastgood.errors import CheckpointIntegrityError
+from lastgood.ids import LANE_LIMIT, check_name
+from lastgood.model import HEAD, INHERIT, Framework, Sentinel, check_step, seconds
+from lastgood.refs import Address
+from lastgood.rules import OnConflict, Save
+
+SAVE_OPTIONS = frozenset(
+    "agent_id execution_state framework session_id parent_id context step_index step_name "
+    "ttl_seconds branch on_conflict checkpoint_id metadata".split()
+)
+
+
+class Saving:
+    """Methods of `Client` that save, restore, hand over and remove."""
+
+    _core: Core
+    _driver: Driver
+
+    async def save(
+        self,
+        /,
+        agent_id: str,
+        *,
+        execution_state: Mapping[str, Any],
+        framework: Framework | str = Framework.CUSTOM,
+        session_id: str | None = None,
+        parent_id: str | Sentinel | None = HEAD,
+        context: Mapping[str, Any] | None = None,
+        step_index: int | None = None,
+        step_name: str | None = None,
+        ttl_seconds: float | timedelta | None = None,
+        branch: str | None = None,
+        on_conflict: OnConflict = "branch",
+        checkpoint_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **tags: Any,
+    ) -> str:
+        """Persist an agent's whole state in its lane of a thread; returns the checkpoint's id.
+
+        Raises SerializationError with the path of a value that cannot be kept.
+
+        - `session_id`: the thread. Left out, a new one is made; the checkpoint names it.
+        - `parent_id`: what it follows, None for nothing; left out, whatever the head is when it
+          commits, which cannot notice a lost update inside the state: use `run()` for that. If it
+          is no longer the head: a visible branch, or StaleWriterError with `on_conflict="reject"`.
+        - `context`: small facts of the case, such as an invoice number. They go along at a handoff.
+        - `step_index`, `step_name`: which step this is; left out, the index is the parent's + 1.
+        - `ttl_seconds`: after this time the checkpoint is gone for every reader.
+        - `branch`: the line to save on, which may be a new one; left out, the current one.
+        - `checkpoint_id`: a UUID of your choice. A repeated save under it is stored once.
+        - `metadata`, and any other word: what `log()` and `threads()` can filter by.
+        """
+        thread, agent = arguments.session(session_id), check_name(agent_id, "agent_id")
+        parent = arguments.parent(parent_id, thread)
+        about = About(
+            agent=agent,
+            id=arguments.chosen_id(checkpoint_id),
+            framework=arguments.framework(framework),
+            step=check_step(step_index),
+            step_name=arguments.name(step_name, "step_name"),
+            ttl=seconds(ttl_seconds),
+            context=context,
+            metadata=arguments.merged(metadata, tags, SAVE_OPTIONS),
+        )
+        arguments.conflict_policy(on_conflict)
+        base = parent if isinstance(parent, bytes) else b""
+        captured = self._core.capture(execution_state, thread, agent, base)
+        intent = Save(
+            tenant=self._core.tenant,
+            thread=thread,
+            draft=self._core.draft(captured, about),
+            branch=arguments.name(branch, "branch"),
+            parent=HEAD if isinstance(parent, Address) else parent,
+            on_conflict=on_conflict,
+            owner=self._core.options.user,
+        )
+        named = parent if isinstance(parent, Address) else None
+        return await self._driver.run(operations.save(self._core, intent, named))
+
+    async def restore(self, ref: str, verify: bool = True) -> Checkpoint:
+        """The checkpoint, its state equal to what was saved, type for type.
+
+        `verify=False` does not check that the fields give the digest; pages are checked anyway.
+        Raises CheckpointNotFoundError, CheckpointExpiredError, CheckpointIntegrityError.
+        """
+        found = await self._driver.run(operations.restore(self._core, ref, verify=verify))
+        return self._core.built(found)
+
+    async def handoff(
+        self,
+        ref: str,
+        target_agent_id: str,
+        schema: str | None = None,
+        *,
+        note: str | None = None,
+        ttl_seconds: float | timedelta | Sentinel | None = INHERIT,
+    ) -> str:
+        """Give a state to another agent: a new checkpoint at the head of the target's lane.
+
+        Its parent is the source, so the chain is kept; it shows in both timelines. What is left of
+        the source's time is inherited unless `ttl_seconds` says otherwise. `schema` names the shape
+        of the state for whoever takes it (`handoff_schema`), `note` says why (it becomes the
+        metadata `handoff_note`).
+        """
+        target = check_name(target_agent_id, "target_agent_id")
+        arguments.name(schema, "schema")
+        arguments.text(note, "note")
+        ttl = ttl_seconds if isinstance(ttl_seconds, Sentinel) else seconds(ttl_seconds)
+        return await operations.handoff(
+            self._core, self._driver, ref, target, schema=schema, note=note, ttl=ttl
+        )
+
+    async def timeline(
+        self, agent_id: str, session_id: str, limit: int = 50, *, shared: bool = False
+    ) -> list[Checkpoint]:
+        """An agent's checkpoints with their states, newest first.
+
+        With `shared`, a large part that did not change from state to state is one object in all of
+        them: many states take the time and memory of one. Look at them, but change none.
+        """
+        listing = Listing(
+            thread=check_name(session_id, "session_id"),
+            agent=check_name(agent_id, "agent_id", LANE_LIMIT),
+            limit=arguments.limit(limit),
+        )
+        found = await self._driver.run(operations.timeline(self._core, listing))
+        return self._core.built_line(found, shared=shared)
+
+    async def expire(self, ref: str) -> bool:
+        """Remove a checkpoint now; False if it is not there. Its neighbours stay."""
+        return await self._driver.run(operations.expire(self._core, ref))
+
+    async def put(self, checkpoint: Checkpoint) -> str:
+        """Store a checkpoint made by `CheckpointBuilder`; doing it again changes nothing."""
+        arguments.built(checkpoint)
+        if not checkpoint.verify_integrity():
+            raise CheckpointIntegrityError(
+                f"checkpoint {checkpoint.checkpoint_id}: its fields do not give its checksum.",
+                hint="Build it anew; a checkpoint is not changed after build().",
+            )
+        intent = self._core.put_intent(checkpoint)
+        return await self._driver.run(operations.save(self._core, intent))
+
+    async def delete(self, session_id: str) -> bool:
+        """Remove a thread and everything in it; False if it is not there.
+
+        A writer that still holds a part of it gets ThreadDeletedError; a new root save or a new
+        run begins the id anew.
+        """
+        thread = check_name(session_id, "session_id")
+        return await self._driver.run(operations.delete(self._core, thread))
