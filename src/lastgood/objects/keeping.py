@@ -32,6 +32,7 @@ from lastgood.objects.keys import Key, own_key
 from lastgood.objects.leaving import leaving, names_in
 from lastgood.objects.marking import marking, meaning, without_marks
 from lastgood.objects.models import count_as_set, names_set
+from lastgood.objects.numbering import Numbering
 from lastgood.objects.overtaking import TRIES, InOrder, Order, save_in_order
 from lastgood.objects.pickles import pickled, unpickled
 from lastgood.objects.rollback import Kept
@@ -49,7 +50,7 @@ LANE = "object"
 """The lane of a thread in which objects are kept; those of runs and saves are others."""
 PAGE = 200
 KEYS = 64
-"""Of so many keys the forms of their states are remembered."""
+"""Of so many keys the forms of their states are remembered, and what has which number there."""
 _FORMS: Mapping[str, type] = {SHARED: dict, AGENTS: list, PICKLE: dict}
 
 
@@ -62,7 +63,7 @@ class Keeper:
         self._given = key
         self._direct = Direct()
         self._order = Order()
-        self._forms = lru_cache(maxsize=KEYS)(lambda _key: Forms())
+        self._before = lru_cache(maxsize=KEYS)(lambda _key: (Forms(), Numbering()))
 
     # writing, in both colours: the state is taken before anything suspends
 
@@ -132,7 +133,7 @@ class Keeper:
         return state, Kept("", objects, data, names_in(losses), list(map(names_set, objects)))
 
     def _woven(self, key: str, agent: Stateful) -> State:
-        return woven(agent, self._forms(check_name(key, "key")))
+        return woven(agent, *self._before(check_name(key, "key")))
 
     def bring_back(self, agents: Sequence[Stateful], kept: Kept) -> None:
         """Give objects the state that `keep` found."""

@@ -23,6 +23,7 @@ from lastgood.objects.forms import Forms
 from lastgood.objects.giving import own_state
 from lastgood.objects.handed import Copies
 from lastgood.objects.marking import mark
+from lastgood.objects.numbering import Numbering
 from lastgood.objects.reshaping import reshaped
 from lastgood.objects.states import AGENTS, SHARED, UNSET, State, escaped
 from lastgood.objects.walking import (
@@ -80,12 +81,12 @@ def _is_plain(found: Survey) -> bool:
     return not any(isinstance(value, Stateful) for value in (*found.objects[1:], *found.shared))
 
 
-def woven(root: Stateful, forms: Forms | None = None) -> State:
+def woven(root: Stateful, forms: Forms | None = None, numbering: Numbering | None = None) -> State:
     """The state of an object as one tree to be stored.
 
     Plain parts are taken as they stand: encode it before anybody changes the objects. What a
-    `state_dict` of the class itself gives is taken as a state, whatever is in it. `forms` are those
-    of the state that was stored before.
+    `state_dict` of the class itself gives is taken as a state, whatever is in it. `forms` and
+    `numbering` are those of the state that was stored before.
     """
     sift = forms.sift() if forms else without_atoms
     if overrides(root, "state_dict"):
@@ -94,12 +95,12 @@ def woven(root: Stateful, forms: Forms | None = None) -> State:
             # What is looked into is taken as it is: it may lead back to itself.
             state = given if type(given) in MAPPINGS else dict(given)
             found = survey([state], sift=sift, given={id(root): state})
-        tree = _Weaver(found, []).tree(root, state)
+        tree = _Weaver(found, [], numbering).tree(root, state)
     else:
         found = survey([root], sift=sift)
         tree = found.states[id(root)]
         if found.shared or len(found.objects) > 1:
-            tree = _Weaver(found, reserved_below([root], found)).tree(root, tree)
+            tree = _Weaver(found, reserved_below([root], found), numbering).tree(root, tree)
     mark(tree, root)
     return tree
 
@@ -114,29 +115,39 @@ def woven_together(roots: Sequence[Stateful]) -> State:
 class _Weaver:
     """One graph on its way to becoming a tree."""
 
-    def __init__(self, found: Survey, reserved: list[dict[Any, Any]]) -> None:
+    def __init__(
+        self,
+        found: Survey,
+        reserved: list[dict[Any, Any]],
+        numbering: Numbering | None = None,
+    ) -> None:
         self.found = found
-        self.shared = found.shared
-        self.numbers: dict[int, int] = {}
-        self.special = frozenset(map(id, [*found.objects, *found.shared, *reserved]))
+        self.numbering = numbering or Numbering()
+        self.numbers = self.numbering.begin()
+        self.shared = frozenset(map(id, found.shared))
+        self.roots: frozenset[int] = frozenset()
+        self.special = self.shared.union(map(id, [*found.objects, *reserved]))
         self.reserved = frozenset(map(id, reserved))
 
     def tree(self, root: Stateful | None, state: State) -> State:
         """A state whose parts are trees, with a table of what they share."""
-        self.shared = [value for value in self.shared if value is not root and value is not state]
-        self.numbers = {id(value): number for number, value in enumerate(self.shared, start=1)}
-        self.numbers |= {id(each): 0 for each in (root, state) if each is not None}
+        self.roots = frozenset(id(each) for each in (root, state) if each is not None)
         made = {name: self.value(part) for name, part in state.items()}
-        return made | {SHARED: self.table()}
+        made[SHARED] = self.table()
+        self.numbering.note(self.numbers)
+        return made
 
     def table(self) -> State:
         """What is shared, by number."""
-        return {str(n): self.whole(value) for n, value in enumerate(self.shared, start=1)}
+        # What is shared is met in the state and, while they are made, in other shared values.
+        made = {self.numbers.of(value): self.whole(value) for value in self.numbers.met}
+        return {str(number): made[number] for number in sorted(made)}
 
     def value(self, value: Any, _step: object = None) -> Any:
         """What is stored in a place of a value."""
-        number = self.numbers.get(id(value))
-        return self.whole(value) if number is None else Shared(number)
+        if id(value) in self.roots:
+            return Shared(0)
+        return Shared(self.numbers.of(value)) if id(value) in self.shared else self.whole(value)
 
     def whole(self, value: Any) -> Any:
         """The same for its first or only place."""
