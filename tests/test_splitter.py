@@ -18,7 +18,7 @@ from lastgood.building import build, grafted
 from lastgood.codec import Dropped, Encoder
 from lastgood.errors import SerializationError
 from lastgood.pages import SLICE
-from lastgood.splitting import INLINE, addition, split
+from lastgood.splitting import INLINE, addition, rebased, split
 
 EXAMPLES = settings(
     max_examples=settings.default.max_examples * 6 // 10,
@@ -315,6 +315,21 @@ def test_a_long_list_that_grows_or_changes(
     assert node.hash == made({"turns": after}).hash
     assert CODEC.pack(build(CODEC, node)) == CODEC.pack({"turns": after})
     play([{"turns": before}, {"turns": after}, {"turns": [*after, "end"]}])
+
+
+@pytest.mark.parametrize("held", ["text", b"bytes"], ids=["nothing binary", "bytes"])
+def test_what_is_laid_over_a_base_afterwards_says_of_itself_what_it_holds(held: Any) -> None:
+    """Bytes, a bytearray and a memoryview look alike as long as they are not told apart."""
+    after = [*TURNS, {"n": held}]
+    late = rebased(made({"turns": after}), made({"turns": [*TURNS, {"n": b"other"}]}))
+    assert late.hash == made({"turns": after}).hash
+    early = rebased(made({"turns": after}), made({"turns": TURNS}))
+    for base in (late, early):
+        state = {"turns": [*TURNS, {"n": bytearray(b"bytes")}]}
+        found: Any = build(CODEC, made(state, base))
+        assert type(found["turns"][-1]["n"]) is bytearray
+        with pytest.raises(SerializationError):
+            made({"turns": [*TURNS, {"n": memoryview(b"bytes")}]}, base)
 
 
 @pytest.mark.parametrize("last", range(20))

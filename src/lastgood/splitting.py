@@ -302,7 +302,8 @@ def rebased(node: Node, base: Node) -> Node:
         matches = pages.match_elements(base.chunks, body, lengths, over)
     nested = _rebased_nested(node.nested, base.nested)
     shape = Shape(node.family, node.kind, node.extra, ())
-    return laid(shape, node.count, body, matches, base, nested, lengths)
+    found = laid(shape, node.count, body, matches, base, nested, lengths)
+    return moved(found, binary=node.binary)  # the base may hold less
 
 
 def _rebased_nested(nested: tuple[Node, ...], old: tuple[Node, ...]) -> tuple[Node, ...]:
