@@ -85,6 +85,22 @@ async def lineage(core: Core, start: Located, limit: int) -> list[Located]:
     return found
 
 
+async def onward(core: Core, seen: list[Located], limit: int) -> list[Located]:
+    """What the last of some checkpoints follows, which each other follow, newest first.
+
+    Those that were removed since they were seen lead nowhere; what followed them leads past them.
+    """
+    for known in reversed(seen):
+        found = await lineage(core, known, limit + 1)
+        if found:
+            return found[1:]
+    raise CheckpointNotFoundError(
+        f"{refs.short_name(seen[0].session, seen[0].row.seq)}, whose line was read, was removed"
+        " meanwhile.",
+        hint="Ask again.",
+    )
+
+
 async def ancestors(core: Core, start: Located) -> AsyncIterator[Located]:
     """A checkpoint and all that it follows, expired ones too; few at first, then more at a time.
 
@@ -92,21 +108,20 @@ async def ancestors(core: Core, start: Located) -> AsyncIterator[Located]:
     be needed.
     """
     stride = FIRST
+    seen: list[Located] = []
     while True:
         try:
-            found = await lineage(core, start, stride)
+            found = await (onward(core, seen, stride) if seen else lineage(core, start, stride))
         except CheckpointIntegrityError:
-            if stride > 2:
-                stride //= 2
-                continue
-            for located in await lineage(core, start, 1):
-                yield located
-            raise
-        for located in found[: stride - 1]:
+            if stride == 1:
+                raise
+            stride //= 2
+            continue
+        for located in found:
             yield located
         if len(found) < stride:
             return
-        start, stride = found[-1], min(2 * stride, STRIDE)
+        seen, stride = found, min(2 * stride, STRIDE)
 
 
 async def _select(core: Core, address: Address, meant: str | None) -> Located | None:

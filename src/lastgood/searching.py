@@ -16,11 +16,12 @@ from lastgood.backend import Located
 from lastgood.building import build_state
 from lastgood.checkpoints import Checkpoint
 from lastgood.core import Core
+from lastgood.diffing import compare
 from lastgood.driver import Driver
 from lastgood.manifest import Stored
 from lastgood.model import Bisection, Blame, Header
 from lastgood.paths import Steps
-from lastgood.resolving import STRIDE, check_agent, lineage, locate, only_agent
+from lastgood.resolving import STRIDE, check_agent, lineage, locate, only_agent, onward
 from lastgood.tracing import counterpart, from_front, page_of, unchanged, value_at
 
 Predicate = Callable[[Checkpoint], bool | Awaitable[bool]]
@@ -28,14 +29,13 @@ Predicate = Callable[[Checkpoint], bool | Awaitable[bool]]
 
 async def line(core: Core, driver: Driver, start: Located) -> AsyncIterator[Located]:
     """A checkpoint and all that it follows, live ones only, newest first."""
-    while True:
-        found = await driver.run(lineage(core, start, STRIDE))
-        for located in found[: STRIDE - 1]:
+    found = await driver.run(lineage(core, start, STRIDE))
+    while found:
+        for located in found:
             if not located.expired:
                 yield located
-        if len(found) < STRIDE:
-            return
-        start = found[-1]
+        more = len(found) == STRIDE
+        found = await driver.run(onward(core, found, STRIDE)) if more else []
 
 
 # blame
@@ -93,9 +93,14 @@ async def _earlier(
         return sight._replace(located=older, sketch=sketch)
     new, old = await _value(core, driver, sight.located), await _value(core, driver, older)
     steps = counterpart(core.codec, new, old, sight.steps)
-    if steps is None or core.codec.pack(value_at(core.codec, old, steps)) != packed:
+    if steps is None or not _is(packed, core.codec.pack(value_at(core.codec, old, steps))):
         return None
     return await _seen(core, driver, older, steps)
+
+
+def _is(packed: bytes, other: bytes) -> bool:
+    """Whether two values are the same, as a diff tells: the order of keys makes no difference."""
+    return packed == other or compare(other, packed) is None
 
 
 # bisect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastgood import BlockingClient
-from lastgood.backend import Extents
+from lastgood.backend import Extents, Located
 from lastgood.backends.memory import MemoryBackend
 from lastgood.client import Client
 from lastgood.testing.cases import case
@@ -60,6 +60,29 @@ async def while_a_timeline_is_read(store: Store) -> None:
     """The next live one takes its place."""
     reader = await _with_a_doomed_one(store)
     assert [each.state for each in await reader.timeline("a", "s", limit=2)] == [{"n": 2}, {"n": 0}]
+
+
+@case(each={"the last one that was seen": 1, "that and the two before it": 3})
+async def while_a_line_is_walked(store: Store, count: int) -> None:
+    """What follows those that are gone is found all the same: the line does not end with them."""
+    client = store.client()
+    ids = [await save(client, "s", {"n": number}) for number in range(20)]
+    other, reader = store.client(), store.client()
+    twin: BlockingClient = getattr(other, "twin", None) or other.blocking
+    backend = core_of(reader).backend
+    lines = backend.lineage
+    asked: list[bytes] = []
+
+    async def removed_first(tenant: str, id: bytes, limit: int) -> list[Located]:
+        asked.append(id)
+        if len(asked) == 2:
+            seq = (await backend.find(tenant, [id]))[id].row.seq
+            for each in ids[seq - 1 : seq - 1 + count]:
+                twin.expire(each)
+        return await lines(tenant, id, limit)
+
+    backend.lineage = removed_first  # type: ignore[method-assign]
+    assert (await reader.resolve("s@~18")).checkpoint_id == ids[1]
 
 
 _HOW = {"expired": True, "deleted": False}
