@@ -29,9 +29,9 @@ LAYERS = {
     "values": "errors ids intervals model paths refs reports",
     "algorithms": """alias_rules aligning arguments auditing building changes checkpoints codec
         colours commits comparing copy_rules diffing diffs editing edits filling fingerprints
-        growing integrity item_rules json_patch manifest measuring mending messages migrations
-        move_rules pages part_audit patching placing recurring removal_rules rows rules run_rules
-        sharing splitting summaries thread_rules tracing tree whole""",
+        growing integrity item_rules json_patch losses manifest measuring mending messages
+        migrations move_rules pages part_audit patching placing recurring removal_rules rows rules
+        run_rules sharing splitting summaries thread_rules tracing tree whole""",
     "waist": "backend background cache children driver pulse registry serial",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison copies copying core headers

@@ -17,6 +17,7 @@ from lastgood.codec import Codec, Dropped, Loss
 from lastgood.errors import IncompatibleCheckpointError, SerializationError, an
 from lastgood.ids import check_name, new_id, read_id, show_id
 from lastgood.integrity import content_checksum
+from lastgood.losses import pack_losses
 from lastgood.model import SCHEMA_VERSION, Framework, Header, check_step, micros, seconds
 from lastgood.splitting import split
 from lastgood.tree import Node
@@ -147,18 +148,6 @@ def pack_mapping(
 def read_mapping(codec: Codec, data: bytes) -> dict[str, Any]:
     """The inverse of `pack_mapping`."""
     return codec.unpack(data) if data else {}  # type: ignore[return-value]
-
-
-def pack_losses(losses: tuple[Loss, ...] | list[Loss]) -> bytes:
-    """A loss report as stored."""
-    if not losses:
-        return b""
-    return _PLAIN.pack([[loss.path, loss.type_name, loss.reason] for loss in losses])
-
-
-def read_losses(data: bytes) -> tuple[Loss, ...]:
-    """The inverse of `pack_losses`."""
-    return tuple(Loss(*entry) for entry in _PLAIN.unpack(data)) if data else ()  # type: ignore[attr-defined]
 
 
 class CheckpointBuilder:

@@ -16,12 +16,7 @@ from lastgood import manifest, tree
 from lastgood.backend import Backend, Extents, Located
 from lastgood.building import ANEW, Making, build_state
 from lastgood.cache import TreeCache
-from lastgood.checkpoints import (
-    Checkpoint,
-    pack_losses,
-    pack_mapping,
-    read_losses,
-)
+from lastgood.checkpoints import Checkpoint, pack_mapping
 from lastgood.codec import Codec, Dropped, Encoder, Loss
 from lastgood.commits import Found, Scope, Writes
 from lastgood.driver import Driver, Native, Worker
@@ -36,6 +31,7 @@ from lastgood.filling import Filling
 from lastgood.growing import Growing, Sharing
 from lastgood.headers import checkpoint_of, header_of
 from lastgood.ids import new_id, read_id
+from lastgood.losses import listed, pack_losses, read_losses
 from lastgood.manifest import Spot, Stored
 from lastgood.model import DEFAULT_TENANT, Framework, Header, Sentinel, micros
 from lastgood.pulse import Pulse, pulse
@@ -148,7 +144,7 @@ class Core:
                 path="state",
                 hint="Keep large files outside and store their addresses, or raise the limit.",
             )
-        losses = tuple(dict.fromkeys(encoder.losses))
+        losses = listed(encoder.losses)
         return Captured(made, losses, base if stored else b"", stored)
 
     def draft(self, captured: Captured, about: About) -> Draft:

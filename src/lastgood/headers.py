@@ -9,9 +9,10 @@ from collections.abc import Callable
 from functools import partial
 
 from lastgood.backend import Located
-from lastgood.checkpoints import Checkpoint, read_losses, read_mapping
+from lastgood.checkpoints import Checkpoint, read_mapping
 from lastgood.codec import Codec
 from lastgood.ids import show_id
+from lastgood.losses import read_losses
 from lastgood.model import SCHEMA_VERSION, Header, Later, moment
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from lastgood import registry
+from lastgood import paths, registry
 from lastgood.alias_rules import SaveAs
 from lastgood.backend import Located
 from lastgood.building import build_state
@@ -18,6 +18,7 @@ from lastgood.core import About, Core, Loaded
 from lastgood.driver import Driver
 from lastgood.editing import edited
 from lastgood.ids import new_id, show_id
+from lastgood.losses import carried, listed, read_losses
 from lastgood.model import INHERIT, Move
 from lastgood.move_rules import Switch, Tag, Undo, Untag
 from lastgood.resolving import locate, only_agent
@@ -86,7 +87,9 @@ def _edited_draft(
     if edits or remove:
         state = edited(core.codec, state, edits, remove)
     captured = core.encode(state, source.session, source.agent, source.row.id)
-    return core.draft(captured, about)
+    changed = [paths.parse(path) for path in (*edits, *remove)]
+    lost = carried(read_losses(source.row.losses), changed)
+    return core.draft(captured._replace(losses=listed((*lost, *captured.losses))), about)
 
 
 class Copy(NamedTuple):

@@ -160,6 +160,39 @@ async def a_loss_in_an_append(store: Store) -> None:
 
 
 @case("S05")
+async def many_losses_of_one_sort(store: Store) -> None:
+    """Some are listed, and the last one says that there are more: a report has its length."""
+    client = store.client(on_unserializable="drop")
+    steps = [{"n": number, "call": len} for number in range(300)]
+    found = await client.restore(await save(client, "s", {"steps": steps, "call": len}))
+    assert [loss.path for loss in found.losses[:2]] == [
+        "state.steps[0].call",
+        "state.steps[1].call",
+    ]
+    assert found.losses[-2].reason.endswith("More like it were left out.")
+    assert found.losses[-1].path == "state.call"
+    assert len(found.losses) < 30
+    assert found.state["steps"] == [{"n": number} for number in range(300)]
+    assert found.verify_integrity()
+    await client.delete("s")
+    assert (await client.restore(await client.put(found))).losses == found.losses
+
+
+@case("S05", each={"named": {"kept": 2}, "made by a function": lambda state: {**state, "kept": 2}})
+async def a_fork_with_edits_lacks_what_its_source_lacks(store: Store, edits: Any) -> None:
+    """Its report says so too, but for what was edited."""
+    client = store.client(on_unserializable="drop")
+    state = {"kept": 1, "call": len, "steps": [{"call": len}], "late": len}
+    source = await save(client, "s", state)
+    given = {**edits, "late": 3} if isinstance(edits, dict) else edits
+    fork = await client.restore(await client.fork(source, edits=given, remove=["steps"]))
+    lost = {loss.path for loss in fork.losses}
+    assert {"state.call", "state.late"} - lost == ({"state.late"} if given is not edits else set())
+    assert "state.steps[0].call" not in lost
+    assert fork.verify_integrity()
+
+
+@case("S05")
 async def a_result_is_kept_whole(store: Store) -> None:
     """The result of a run has no loss report, so nothing is dropped from it."""
     client = store.client(on_unserializable="drop")
