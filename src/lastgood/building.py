@@ -204,7 +204,10 @@ def list_at(value: object, steps: Path, path: Path = ()) -> MutableSequence[Any]
 
 def _down(target: object, step: object, path: Path) -> object:
     try:
-        if isinstance(step, str) and hasattr(target, step) and not isinstance(target, Mapping):
+        if isinstance(target, Mapping):
+            if step not in target:  # asked for it, a defaultdict would make it
+                raise KeyError(step)
+        elif isinstance(step, str) and hasattr(target, step):
             return getattr(target, step)
         return target[step]  # type: ignore[index]
     except (KeyError, IndexError, TypeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -85,6 +86,21 @@ class TestAStateThatSomebodyWrote:
         differs = {"added": {}, "removed": {}, "changed": {"x": (1, 2)}}
         assert Agent(x=1).diff({"x": 2}) == differs
         assert Agent(x=1).diff({"x": 2, "__version__": "1.0"}) == differs
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ({1: "one"}, {True: "one"}),
+            ({True: "one"}, {1: "one"}),
+            ({(1, "a"): 2}, {(1.0, "a"): 2}),
+            (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)),
+        ],
+    )
+    def test_is_compared_by_the_types_of_keys_and_by_an_order_that_counts(
+        self, old: Any, new: Any
+    ) -> None:
+        assert Agent(x=old).diff({"x": new})["changed"] == {"x": (old, new)}
+        assert Agent(x=old).diff({"x": old})["changed"] == {}
 
     def test_is_compared_by_its_version_if_it_has_one(self) -> None:
         state = Agent(x=1).state_dict() | {"__version__": "2.0"}

@@ -7,6 +7,7 @@ not know where states come from.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from lastgood.codec import Codec
@@ -57,7 +58,7 @@ def same(old: Any, new: Any) -> bool:
             continue
         begun.add((id(left), id(right)))
         parts, others = _opened(left), _opened(right)
-        if parts.keys() != others.keys():
+        if not _same_steps(parts, others, ordered=isinstance(left, OrderedDict)):
             return False
         pairs.extend((part, others[step]) for step, part in parts.items())
     return True
@@ -73,6 +74,18 @@ def _opened(value: Any) -> dict[Any, Any]:
     if sort_of(type(value)) is Sort.CONTAINER:
         return {**dict(enumerate(value)), _BESIDE: value.maxlen}
     return kept_in(value)
+
+
+def _same_steps(left: dict[Any, Any], right: dict[Any, Any], *, ordered: bool) -> bool:
+    """Whether the keys are the same: 1, 1.0 and True are one to a dict, and differ here."""
+    if left.keys() != right.keys() or (ordered and list(left) != list(right)):
+        return False
+    told = {step: step for step in right}
+    return all(
+        type(step) is type(told[step]) in (str, int) or _same_leaves(step, told[step])
+        for step in left
+        if step is not _BESIDE
+    )
 
 
 def _without(state: State, words: set[str]) -> State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,20 @@ async def appending_where_no_list_is(store: Store, row: tuple[str, type[Exceptio
     async with client.run("empty") as run:
         with pytest.raises(KeyError):
             await run.append("m", 1)
+
+
+@case(each={"small": 10, "large": 5000})
+async def appending_where_a_defaultdict_has_nothing(store: Store, size: int) -> None:
+    """It is not asked to make a list: nothing is stored there, now or with the next save."""
+    client = store.client()
+    known = defaultdict[str, list[str]](list, old=["x" * size])
+    async with client.run("s", initial={"d": known}) as run:
+        with pytest.raises(KeyError):
+            await run.append("d.new", "y")
+        saved = await run.save()
+        await run.append("d.old", "y")
+        assert run.state["d"] == {"old": ["x" * size, "y"]}
+    assert (await client.restore(saved)).state == {"d": {"old": ["x" * size]}}
 
 
 async def _again_if_cancelled(run: Any, path: str, item: object, edit: object = None) -> None:
