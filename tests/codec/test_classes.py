@@ -12,7 +12,7 @@ import types
 from collections import Counter, OrderedDict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Optional, TypeVar
 
 import attrs
 import msgspec
@@ -617,6 +617,33 @@ def test_parametrised_models_are_told_apart_by_the_modules_of_their_parameters(m
     assert mine.__qualname__ == other.__qualname__
     for value in (mine.model_construct(held=1), other.model_construct(held=2)):
         assert same(codec.unpack(codec.pack(value)), value)
+
+
+HOLDERS = {
+    "list": lambda item: list[item],
+    "dict of tuples": lambda item: dict[str, tuple[item, ...]],
+    "union": lambda item: item | None,
+    "optional": lambda item: Optional[item],  # noqa: UP045
+    "beside a literal": lambda item: dict[Literal["a", 1], item],
+    "another generic": lambda item: list[Box[item]],
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_so_they_are_where_a_parameter_holds_a_class(module, holder):
+    """Which one was made last makes no difference to what is saved or restored."""
+    items = [Point, place(module, pydantic.create_model("Point", n=(int, 1)))]
+    boxes = [Box[HOLDERS[holder](item)] for item in items]
+    assert boxes[0].__qualname__ == boxes[1].__qualname__
+    for box in boxes:
+        assert type(codec.unpack(codec.pack(box.model_construct(held=None)))) is box
+
+
+def test_a_short_name_that_two_of_them_have_is_not_guessed_at(module):
+    for item in (Point, place(module, pydantic.create_model("Point", n=(int, 1)))):
+        assert Box[set[item]].__name__ == "Box[set[Point]]"
+    vars(sys.modules[__name__]).pop("Box[set[Point]]", None)
+    assert type(codec.unpack(stored(f"{__name__}:Box[set[Point]]", {}))) is Opaque
 
 
 def test_a_parametrised_model_that_nothing_has_named_here_is_told():

@@ -11,8 +11,8 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
-from types import ModuleType
-from typing import Any, TypeGuard, cast
+from types import EllipsisType, ModuleType, NoneType, UnionType
+from typing import Any, Literal, TypeGuard, Union, cast, get_args, get_origin
 
 _namespace_of_class = cast(Any, type.__dict__["__dict__"]).__get__
 _OUTPUT = re.compile(r"_+\d*")
@@ -26,6 +26,9 @@ _FIELD_WORDS = (
     "_member_map_",
     "_member_names_",
 )
+_UNIONS = (Union, UnionType)
+_PLAIN = (NoneType, EllipsisType)
+"""What stands for itself among the arguments of a generic class."""
 _mro_of_class = cast(Any, type.__dict__["__mro__"]).__get__
 
 
@@ -39,10 +42,35 @@ def label_of(cls: type) -> str:
     told = namespace(cls).get("__pydantic_generic_metadata__") if bracket else None
     origin, args = (told["origin"], told["args"]) if isinstance(told, dict) else (None, ())
     if _is_class(origin) and origin.__name__ == base:
-        if all(map(_is_class, args)):
-            parameters = ", ".join(map(label_of, args)).replace("builtins:", "") + "]"
+        spelled = [_argument(arg) for arg in args]
+        if None not in spelled:
+            parameters = ", ".join(map(str, spelled)) + "]"
         return f"{label_of(origin)}[{parameters}"
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _argument(arg: object) -> str | None:
+    """What a generic class is made of, by the places of all classes in it, as in `list[m:Item]`.
+
+    None where something else is in it, such as what an `Annotated` says.
+    """
+    if _is_class(arg):
+        return label_of(arg).removeprefix("builtins:")
+    origin, inner = _taken_apart(arg)
+    if origin is None:
+        return repr(arg) if type(arg) in _PLAIN else None
+    spelled = [repr(each) if origin is Literal else _argument(each) for each in inner]
+    if None in spelled:
+        return None
+    name = "Union" if origin in _UNIONS else _argument(origin) or repr(origin)
+    return f"{name}[{', '.join(map(str, spelled))}]"
+
+
+def _taken_apart(arg: object) -> tuple[object, tuple[object, ...]]:
+    """`list[int]` as list and int, and so on for all that Python itself makes so."""
+    if type(arg).__module__ in ("types", "typing"):
+        return get_origin(arg), get_args(arg)
+    return None, ()
 
 
 def imported(label: str) -> bool:
@@ -99,7 +127,10 @@ def _of_the_same(cls: type, found: type) -> bool:
 
 def _alike(one: object, other: object) -> bool:
     if not (_is_class(one) and _is_class(other)):
-        return one is other or one == other
+        (origin, args), (other_origin, others) = _taken_apart(one), _taken_apart(other)
+        if origin is None or origin is not other_origin or len(args) != len(others):
+            return one is other or one == other
+        return all(map(_alike, args, others))
     return one is other or (label_of(one) == label_of(other) and is_named(one) and is_named(other))
 
 
@@ -116,9 +147,12 @@ def _parametrised(scope: Mapping[str, object], origin: object, name: str, label:
     """`Box[int]`: pydantic makes a class of it, known to its module or at least to `Box`."""
     if name in scope or not _is_class(origin):
         return scope.get(name)
-    subclasses: list[type] = type.__subclasses__(origin)
-    known = (cls for cls in reversed(subclasses) if name == cls.__name__ or label == label_of(cls))
-    return next(known, None)
+    subclasses: list[type] = type.__subclasses__(origin)[::-1]
+    exact = next((cls for cls in subclasses if label == label_of(cls)), None)
+    if exact is not None:
+        return exact
+    called = {label_of(cls): cls for cls in subclasses[::-1] if name == cls.__name__}
+    return next(iter(called.values())) if len(called) == 1 else None
 
 
 def namespace(holder: object) -> Mapping[str, object]:
