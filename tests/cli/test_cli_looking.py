@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, make_dataclass
 from pathlib import Path
 
 import pytest
@@ -349,6 +349,25 @@ class TestShow:
         assert "... 88 more items" in cut
         assert "[50]: 50" in full
         assert "word " * 100 in full
+
+    def test_a_record_of_many_fields_is_shown_by_those_that_are_not_empty(
+        self, here: Path, lastgood: Run
+    ) -> None:
+        with BlockingClient.sqlite("lastgood.db") as client:
+            for number, part in enumerate((Part(), Part(f07="all paid"))):
+                state = {"parts": [part][:number]}
+                client.save("a", session_id="wide", execution_state=state)
+        for shown in (lastgood("show", "wide"), lastgood("diff", "wide@")):
+            assert 'f07: "all paid"' in shown.out
+            assert "f03" not in shown.out
+            assert "... 19 empty fields" in shown.out
+        full = lastgood("show", "wide", "--full").out
+        assert "f03: null" in full
+        assert "empty" not in full
+
+
+Part = make_dataclass("Part", [(f"f{n:02}", object, None) for n in range(20)])
+Part.__module__ = __name__
 
 
 class TestHostileContent:

@@ -254,6 +254,14 @@ def test_a_field_added_to_the_class_gets_its_plain_default(module):
         assert calls == []
 
 
+def test_a_field_added_to_a_model_stands_where_the_class_has_it(module):
+    """Or its JSON would differ from that of an object which was made today."""
+    old = place(module, pydantic.create_model("Order", a=(int, 1), c=(int, 2)))
+    packed = codec.pack(old(a=5))
+    new = place(module, pydantic.create_model("Order", a=(int, 1), b=(str, "new"), c=(int, 2)))
+    assert codec.unpack(packed).model_dump_json() == new(a=5).model_dump_json()
+
+
 def test_a_default_that_objects_find_in_their_class_stays_there(module):
     """They are made without the field, so what came back would be other bytes than what was."""
 

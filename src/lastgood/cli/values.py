@@ -25,7 +25,7 @@ _INDENT = "  "
 _MISSING = object()
 _MESSAGES = "lc."
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
-"""Messages of LangChain have a dozen fields, most of them empty: those are left out."""
+"""Messages of LangChain, and the parts of ADK, have dozens of fields, most of them empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +192,9 @@ def _empty(spelled: Any, inner: Parts) -> str:
 
 
 def _items(inner: Parts, limits: Limits, depth: int) -> Iterator[str]:
-    if inner.label.startswith(_MESSAGES) and limits != EVERYTHING:
+    pad, every = _INDENT * depth, len(inner.items)
+    if _may_be_shortened(inner, limits):
         inner = inner._replace(items=[pair for pair in inner.items if pair[1] not in _NOTHING])
-    pad = _INDENT * depth
     head, tail = _excerpt(len(inner.items), limits.items)
     for number, (key, item) in enumerate(inner.items):
         if head <= number < tail:
@@ -211,6 +211,16 @@ def _items(inner: Parts, limits: Limits, depth: int) -> Iterator[str]:
         else:
             yield f"{pad}{name}: {clean(below.label)}".rstrip(" ")
             yield from _items(below, limits, depth + 1)
+    if len(inner.items) < every and not inner.label.startswith(_MESSAGES):
+        yield f"{pad}... {counted(every - len(inner.items), 'empty field')}"
+
+
+def _may_be_shortened(inner: Parts, limits: Limits) -> bool:
+    """Whether empty fields are left out: of a message, and of a record with more than are shown."""
+    if limits == EVERYTHING or inner.ordered:
+        return False
+    is_wide = bool(inner.label) and len(inner.items) > limits.items
+    return is_wide or inner.label.startswith(_MESSAGES)
 
 
 def _excerpt(count: int, room: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MemberDescriptorType
 from typing import Any
@@ -23,9 +23,12 @@ _CONTAINERS = frozenset({list, dict, set, bytearray, deque})
 _BUILTIN_FACTORIES = frozenset(factory for factory in FACTORIES.values() if factory)
 
 
-def completed(fields: dict[str, object], defaults: Mapping[str, Make]) -> dict[str, object]:
-    """Stored fields, and the defaults of those that are missing."""
-    return {**{name: make() for name, make in defaults.items() if name not in fields}, **fields}
+def completed(
+    fields: dict[str, object], defaults: Mapping[str, Make], order: Iterable[str] = ()
+) -> dict[str, object]:
+    """Stored fields, and the defaults of those that are missing; those of an order come first."""
+    whole = {**{name: make() for name, make in defaults.items() if name not in fields}, **fields}
+    return {name: whole[name] for name in order if name in whole} | whole
 
 
 def of_attributes(cls: type) -> dict[str, Make]:

@@ -153,7 +153,8 @@ class PydanticPlan:
         self._slots = [slot for name, slot in slots.items() if name not in _MODEL_SLOTS]
         own = self._cached or self._slots or attribute(cls, "__private_attributes__")
         self.shared = None if own else self._last
-        self._defaults = of_model(attribute(cls, "__pydantic_fields__") or {})
+        self._declared = attribute(cls, "__pydantic_fields__") or {}
+        self._defaults = of_model(self._declared)
         self._probe = _probe(self._defaults)
         private = attribute(cls, "__private_attributes__") or {}
         self._privates = of_model(private) if private else None
@@ -206,7 +207,7 @@ class PydanticPlan:
         try:
             self._probe(fields)
         except KeyError:
-            stored, fields = fields, completed(fields, self._defaults)
+            stored, fields = fields, completed(fields, self._defaults, self._declared)
             names = list(stored) if names is None else names
         _set(made, "__dict__", fields)
         self._set_fields_set(made, set(fields if names is None else names))
