@@ -51,7 +51,7 @@ class CacheValues(Stored[StateT]):
         return place in (await self._driver.run(change_items(self._core, intent))).before
 
     async def alist_cache_keys(self, namespace: str, prefix: str | None = None) -> list[str]:
-        """Return the keys of a namespace; with `prefix`, those that begin with it, to the letter."""
+        """Return the keys of a namespace, or those that begin with `prefix`, letter for letter."""
         start = b"" if prefix in (None, "") else check_name(prefix, "prefix").encode()
         listing = ItemListing(_namespace(namespace), SHELF, prefix=start)
         rows = await self._driver.run(_all(self._core, listing, self._cache_tenant))
