@@ -26,7 +26,7 @@ class Inspecting:
         data: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Report:
-        """Look for damage in the whole store, or in one thread, without ever stopping at it.
+        """Look for damage in the whole store, or in one thread; damage does not stop the search.
 
         This checks that every row is as it was written and that all rows belong together; with
         `data=True`, every byte is read as well. The report names each problem and the checkpoints
