@@ -31,7 +31,8 @@ class Change:
 
     `path` and `steps` name the same place, once for people and once for programs. The place is in
     the new state, except for "remove", where it is in the old one. All changes of a diff happen at
-    once, so no index depends on another change. Of a member of a set, the last step is the member.
+    once, so no index depends on another change. For a member of a set, the last step is the member
+    itself.
     """
 
     op: Op

@@ -67,7 +67,8 @@ class Diff:
     def patch(self, state: object) -> Any:
         """Return the new state, made from the old one, which stays as it is.
 
-        Raises ValueError, with the path, where `state` is not the one that the diff starts from.
+        Raises ValueError with the path of a place at which `state` is not the one that the diff
+        starts from.
         """
         data = self._codec.pack(state)
         if self._edit is not None:
