@@ -322,7 +322,7 @@ class Bisection:
     """Where a predicate began to hold on the current line."""
 
     first: Header | None
-    """The first checkpoint at which it holds; None if it holds at none that was tried."""
+    """The first checkpoint where the predicate holds; None if it holds at none that was tried."""
     before: Header | None
     """The checkpoint before `first`; None if there is none."""
     tested: int
