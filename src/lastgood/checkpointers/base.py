@@ -72,7 +72,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
     def bind_state_type(self, state_type: type) -> None:
         """Set the class that states come back as; a graph does so when it is compiled.
 
-        Raises TypeError for a class that is not a dataclass, a pydantic model or dict, and
+        Raises TypeError for a class that is not a dataclass, a pydantic model or a dict, and
         ValueError if another class is bound already: one checkpointer serves one class.
         """
         bound = self._bound
@@ -110,7 +110,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
 
     @abstractmethod
     async def aput_state_cache(self, config: Config, state: StateT) -> Any:
-        """Cache a state of the thread for a while, or until the next state is put."""
+        """Cache a state of the thread for a while, at most until the next state is put."""
 
     @abstractmethod
     async def aget_state_cache(self, config: Config) -> StateT | None:
@@ -214,7 +214,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[Message]:
-        """The same as `aget_messages`, called with numbers for `offset` and `limit` in any case."""
+        """The same as `aget_messages`, to which it always passes numbers as offset and limit."""
         return await self.aget_messages(config, search, *_page(offset, limit))
 
     async def alist_threads(
@@ -224,7 +224,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[ThreadInfo]:
-        """The same as `aget_threads`, called with numbers for `offset` and `limit` in any case."""
+        """The same as `aget_threads`, to which it always passes numbers as offset and limit."""
         return await self.aget_threads(config, search, *_page(offset, limit))
 
     async def aclean_thread(self, config: Config) -> Any:
