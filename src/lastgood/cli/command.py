@@ -19,7 +19,7 @@ EXIT_CODES = {
     FAILED: "the store, the output or a judging command could not be used, or the change was "
     "refused:\n       damaged, busy, full, moved on",
     INTERRUPTED: "interrupted from the keyboard",
-    UNREAD: "the reader of the output went away, as `| head` does; this tells nothing of the answer",
+    UNREAD: "the reader of the output went away, as `| head` does; this is not an answer",
 }
 
 
