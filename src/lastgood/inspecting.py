@@ -43,10 +43,11 @@ class Inspecting:
         return survey.report
 
     async def stats(self, session_id: str | None = None) -> Stats:
-        """Tell how much space the store takes, with its largest threads; or one thread, by path.
+        """Tell how much space the store takes, or how much one thread takes, path by path.
 
-        Logical bytes count every state whole; physical bytes are those that are stored. No data of
-        parts is read. Raises CheckpointNotFoundError for a thread that is not there.
+        For the whole store, the answer has the largest threads. Logical bytes count every state
+        whole; physical bytes are those that are stored. No data of parts is read. Raises
+        CheckpointNotFoundError for a thread that is not there.
         """
         thread = arguments.name(session_id, "session_id")
         if thread is not None:
