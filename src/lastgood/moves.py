@@ -30,8 +30,8 @@ class Moving:
         """Begin a branch at any checkpoint and return the id of the branch's first checkpoint.
 
         `edits` is a dict that puts values at paths (`{"plan.goal": "x", "messages[3].text": "y"}`),
-        or a function that changes the state or returns another one. `remove` takes paths away. With
-        `switch=True` the agent continues from the fork; otherwise it stays where it is.
+        or a function that changes the state or returns another one. `remove` names paths to remove.
+        With `switch=True` the agent continues from the fork; otherwise it stays where it is.
         """
         arguments.edits(edits)
         return await moving.fork(

@@ -227,7 +227,7 @@ class Opener:
         `memory:`, `postgresql://user@host/db?schema=name` (also `host=... dbname=...`) and
         `redis://host:6379/0?prefix=name` (also `rediss://` and `unix://`). The address of a server
         also takes `pool_size=5`. How durable a server is cannot be chosen here:
-        `durability="strict"` refuses a server that is less durable than that.
+        `durability="strict"` refuses a server that may lose an acknowledged save.
         """
         for option in options.keys() & set(OF_STORES):
             raise TypeError(_about_opening(option, url))
