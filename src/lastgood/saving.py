@@ -56,9 +56,9 @@ class Saving:
         Raises SerializationError, with the path, for a value that cannot be stored.
 
         - `session_id`: the thread. By default a new one is created; the checkpoint names it.
-        - `parent_id`: the checkpoint to follow, or None for none. By default the head at commit,
-          which cannot notice a lost update inside the state: use `run()` for that. If the parent is
-          no longer the head: a visible branch, or StaleWriterError with `on_conflict="reject"`.
+        - `parent_id`: the checkpoint to follow, None for none; by default the head at commit, which
+          cannot notice a lost update inside the state (use `run()`). If it is no longer the head,
+          the save makes a visible branch; with `on_conflict="reject"` it is a StaleWriterError.
         - `context`: small facts of the case, such as an invoice number. A handoff passes them on.
         - `step_index`, `step_name`: which step this is. The default index is the parent's + 1.
         - `ttl_seconds`: the time after which the checkpoint is gone for every reader.
