@@ -53,7 +53,7 @@ class Checkpointable(Stateful):
         raises an error unless object and state have the same fields. `strict=False` leaves fields
         that the state lacks as they are, and accepts the state of a class of any name. An inner
         Checkpointable that is in its place already is loaded in place. Raises
-        SchemaMigrationError. Whatever is raised, nothing has changed.
+        SchemaMigrationError if the state does not fit. Whatever is raised, nothing has changed.
         """
         _check_state(state)
         # Not `dict(state)` first: a state may lead back to itself.
