@@ -68,7 +68,7 @@ class Report:
     bytes: int = 0
     """The size of these parts in bytes."""
     data: bool = False
-    """Whether every byte was read; otherwise, only that everything is in its place was checked."""
+    """Whether every byte was read; if not, it was only checked that everything is in its place."""
     problems: tuple[Problem, ...] = ()
     """What is wrong, thread by thread."""
 
