@@ -200,8 +200,8 @@ class Run(AsyncOnly, Generic[S]):
     ) -> str:
         """Commit a step: `run.state`, or the state given, which then becomes the working copy.
 
-        The step is on disk when this returns. Raises StaleWriterError if somebody else moved the
-        head, or ThreadDeletedError if the thread was deleted; nothing was written then.
+        When this returns, the step is as safe as the store is durable. Raises StaleWriterError if
+        somebody moved the head, ThreadDeletedError if the thread was deleted; then nothing is kept.
         """
         self._check_open()
         if not isinstance(state, Sentinel):
