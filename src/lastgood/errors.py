@@ -140,7 +140,7 @@ class IncompatibleCheckpointError(LastgoodError):
 
 
 class WrongKeyError(LastgoodError):
-    """What is stored was signed with a key other than the one at hand, and was not read."""
+    """The key at hand did not sign what is stored, or cannot be used; no pickle was read."""
 
     code = "wrong_key"
 
