@@ -39,21 +39,22 @@ class Section(NamedTuple):
 SECTIONS = (
     Section(
         "Open a store",
-        "Factories of `Client` and `BlockingClient`. Each takes the options of "
-        "[the options page](../how-to/options.md) besides its own.",
+        "The factories of `Client` and `BlockingClient`, and what a client tells of its store. "
+        "A client opens its store at the first call. Besides its own options, each factory takes "
+        "those of [the options page](../how-to/options.md).",
         lastgood.Client,
         "sqlite files memory postgres redis null open on blocking aio durability url close",
     ),
     Section(
         "Save and restore",
-        "The five operations, and what belongs to them.",
+        "The five operations, and the two methods that go with them.",
         lastgood.Client,
         "save restore handoff timeline expire put delete",
     ),
     Section("Open a run", "See [runs](../how-to/runs.md).", lastgood.Client, "run"),
     Section(
         "Look back",
-        "None of these changes anything but the tags.",
+        "These methods read. Only `tag` and `untag` change anything: the tags.",
         lastgood.Client,
         "latest log walk resolve threads branches tags tag untag blame bisect watch diff",
     ),
@@ -82,13 +83,14 @@ API_HEAD = """\
 # Python
 
 This page is made from the docstrings by `make reference`. Everything here can be imported from
-`lastgood`, but for what stands under the name of another module. What is for LangGraph
-(`LastgoodSaver`, `LastgoodStore`, `LangGraphAdapter`) has
-[a page of its own](../how-to/langgraph.md).
+`lastgood`, except for what stands under the name of another module. The classes for LangGraph
+(`LastgoodSaver`, `LastgoodStore`, `LangGraphAdapter`) have
+[a page of their own](../how-to/langgraph.md).
 
-`Client` is async and its methods are shown; `BlockingClient` has the same ones without `await`, and
-`BlockingRun` those of `Run`. Where a method takes a `ref`, that is the id of a checkpoint or an
-address such as `run-001@~2` ([all of them](cli.md#refs)). Errors have [their own page](errors.md).
+The methods shown are those of `Client`, which is async. `BlockingClient` has the same methods
+without `await`, and `BlockingRun` has those of `Run`. Where a method takes a `ref`, pass the id of
+a checkpoint, or an address such as `run-001@~2` ([all kinds of addresses](cli.md#refs)). Errors
+have [their own page](errors.md).
 """
 ERRORS_HEAD = """\
 # Errors
@@ -96,8 +98,8 @@ ERRORS_HEAD = """\
 This page is made from `errors.py` by `make reference`.
 
 All errors derive from `LastgoodError` and can be imported from `lastgood`. Each has a `code`, which
-stays the same across releases, a `message`, and a `hint` that says what to do; `str(error)` is
-both. A wrong argument is an ordinary `TypeError` or `ValueError`.
+stays the same across releases, a `message`, and a `hint` that says what to do; `str(error)` gives
+message and hint. A wrong argument raises an ordinary `TypeError` or `ValueError`.
 
 ```text
 {tree}
@@ -140,7 +142,7 @@ def _sections() -> Iterator[str]:
 
 def _checkpointers() -> Iterator[str]:
     yield "## lastgood.checkpointers\n"
-    yield "Every async method has a blocking twin without the leading `a`.\n"
+    yield "Every async method has a blocking twin, whose name lacks the leading `a`.\n"
     yield "See [keep threads of messages](../how-to/checkpointers.md).\n"
     for name in checkpointers.__all__:
         described: type = getattr(checkpointers, name)
@@ -166,7 +168,7 @@ def _made(checkpointer: type) -> Iterator[str]:
 
 def _testing() -> Iterator[str]:
     yield "## lastgood.testing\n"
-    yield "For backends of your own; see [pytest](../how-to/pytest.md).\n"
+    yield "To test a backend or a checkpointer of your own; see [pytest](../how-to/pytest.md).\n"
     for name in testing.__all__:
         described = getattr(testing, name)
         if callable(described) and inspect.getdoc(described):
@@ -250,7 +252,7 @@ def _attributes(cls: type) -> Iterator[str]:
     """The fields of a class and what its source says of them, as a table."""
     for base in cls.__bases__:
         if base.__name__ in lastgood.__all__:
-            yield f"It has all that a [{base.__name__}](#{base.__name__.lower()}) has, and:\n"
+            yield f"It has every attribute of a [{base.__name__}](#{base.__name__.lower()}), and:\n"
     if issubclass(cls, Enum):
         yield "Members: " + ", ".join(f"`{member.name}`" for member in cls) + ".\n"
     rows = [row for row in _own_fields(cls) if not row[0].startswith("_") and row[1] != "Codec"]

@@ -17,7 +17,7 @@ def _mirrored(name: str) -> Any:
 
 
 class BlockingRun(BlockingOnly, Generic[S]):
-    """The blocking twin of `Run`."""
+    """The blocking twin of `Run`: the same attributes, and its methods without `await`."""
 
     __reduce__ = arguments.not_picklable
 
@@ -38,7 +38,7 @@ class BlockingRun(BlockingOnly, Generic[S]):
 
     @property
     def state(self) -> S:
-        """The working copy: the state of the last good step, else `initial`, else None."""
+        """The working copy: at first the state of the last good step, else `initial`, else None."""
         return self._direct.state
 
     @state.setter

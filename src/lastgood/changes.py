@@ -29,22 +29,26 @@ _SHORT.maxlevel = 3
 class Change:
     """One difference between two states.
 
-    `path` and `steps` are one place, for people and for programs. It is a place in the new state,
-    but for "remove", which names one in the old state. All changes of a diff happen at once, so no
-    index depends on another change. A member of a set stands as the last step itself.
+    `path` and `steps` name the same place, once for people and once for programs. The place is in
+    the new state, except for "remove", where it is in the old one. All changes of a diff happen at
+    once, so no index depends on another change. For a member of a set, the last step is the member
+    itself.
     """
 
     op: Op
+    """What happens at the place: `add`, `remove`, `replace` or `move`."""
     path: str
-    """Where in the state, such as `messages[3].text`."""
+    """The place in the state as text, such as `messages[3].text`."""
     steps: Steps
+    """The same place as keys and indices, such as `("messages", 3, "text")`."""
     old: object = None
     """The value before; None for "add"."""
     new: object = None
     """The value after; None for "remove"."""
     source: str | None = None
-    """Where it was in the old state, for "move"."""
+    """For "move", where the value was in the old state."""
     source_steps: Steps | None = None
+    """The same place as `source`, as keys and indices."""
 
     def __str__(self) -> str:
         return f"{_SIGNS[self.op]} {self.path or 'the state'}{self._detail()}"

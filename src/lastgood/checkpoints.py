@@ -35,7 +35,7 @@ def state_tree(codec: Codec, state: object) -> Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint(Header):
-    """One immutable snapshot of an agent, with its state."""
+    """One immutable snapshot of an agent: its state, and everything about it."""
 
     execution_state: Any
     """The state, as it was saved."""
@@ -47,19 +47,19 @@ class Checkpoint(Header):
         return self.execution_state
 
     def is_expired(self) -> bool:
-        """Whether its time is over by this host's clock."""
+        """Whether its time to live is over, by the clock of this host."""
         expiry = self.expires_at
         if expiry is None and self.ttl_seconds is not None:
             expiry = self.created_at + timedelta(seconds=self.ttl_seconds)
         return expiry is not None and expiry <= datetime.now(UTC)
 
     def verify_integrity(self) -> bool:
-        """Whether the fields still give the checksum; needs no store."""
+        """Whether the fields still match the checksum; this needs no store."""
         root = state_tree(self.codec, self.execution_state).hash
         return checksum_of(self, root, self.codec).hex() == self.checksum
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields as a plain dict; times as ISO 8601 text."""
+        """Return all fields as a plain dict, with times as ISO 8601 text."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "codec"}
         values["agent_context"] = dict(self.agent_context)
         values["metadata"] = dict(self.metadata)
@@ -74,10 +74,10 @@ class Checkpoint(Header):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `as_dict`.
+        """Make a checkpoint from a dict that `as_dict` returned.
 
-        Raises IncompatibleCheckpointError for a dict of another schema, and for one in which a
-        field is missing or a time cannot be read.
+        Raises IncompatibleCheckpointError for a dict of another schema version, and for one in
+        which a field is missing or a time cannot be read.
         """
         version = values.get("schema_version")
         if version != SCHEMA_VERSION:
@@ -151,7 +151,7 @@ def read_mapping(codec: Codec, data: bytes) -> dict[str, Any]:
 
 
 class CheckpointBuilder:
-    """Makes a `Checkpoint` step by step, without a store; `client.put` stores it."""
+    """Makes a `Checkpoint` step by step and without a store; `client.put` stores the result."""
 
     def __init__(self, agent_id: str, framework: Framework | str = Framework.CUSTOM) -> None:
         self._values: dict[str, Any] = {
@@ -174,46 +174,46 @@ class CheckpointBuilder:
         return self
 
     def session(self, session_id: str) -> Self:
-        """The thread it belongs to; left out, a new one."""
+        """Set the thread that the checkpoint belongs to; by default it begins a new one."""
         return self._set(session_id=check_name(session_id, "session_id"))
 
     def parent(self, parent_id: str) -> Self:
-        """The checkpoint it follows."""
+        """Set the id of the checkpoint that it follows; by default it follows none."""
         if read_id(parent_id) is None:
             raise ValueError(f"parent_id {parent_id!r} is not a checkpoint id")
         return self._set(parent_id=parent_id)
 
     def step(self, index: int, name: str | None = None) -> Self:
-        """Its place in the run."""
+        """Set the number of the step, 0 by default, and the name of the step."""
         named = None if name is None else check_name(name, "step_name")
         return self._set(step_index=check_step(index), step_name=named)
 
     def execution_state(self, state: Any) -> Self:
-        """The state; it is copied by `build`."""
+        """Set the state, which `build` copies; by default it is an empty dict."""
         self._state = state
         return self
 
     def context(self, values: Mapping[str, Any]) -> Self:
-        """What the developer wants to keep beside the state."""
+        """Set the context: small facts to keep beside the state."""
         self._context = dict(values)
         return self
 
     def tag(self, **metadata: Any) -> Self:
-        """Metadata to find it by."""
+        """Add metadata, by which the checkpoint can be found."""
         self._metadata |= metadata
         return self
 
     def ttl(self, ttl: float | timedelta) -> Self:
-        """How long it is kept."""
+        """Set how long the checkpoint is kept, in seconds or as a timedelta."""
         return self._set(ttl_seconds=seconds(ttl))
 
     def handoff(self, target: str, schema: str | None = None) -> Self:
-        """Who it is meant for."""
+        """Set the agent that the checkpoint is meant for, and the name of the state's shape."""
         named = None if schema is None else check_name(schema, "schema")
         return self._set(handoff_target=check_name(target, "target"), handoff_schema=named)
 
     def build(self) -> Checkpoint:
-        """The checkpoint: a copy of the state as it is now, with its checksum."""
+        """Return the checkpoint: a copy of the state as it is now, with its checksum."""
         tree = state_tree(_PLAIN, self._state)
         values = {**self._values, "session_id": self._values["session_id"] or show_id(new_id())}
         made = Checkpoint(

@@ -42,10 +42,12 @@ class RunOptions(TypedDict, total=False):
 
 
 class Client(Opener, Saving, Looking, Moving, Comparing, Inspecting, Sweeping, Copying):
-    """Durable state for agents; every method is a coroutine.
+    """Durable state for agents, for async code.
 
-    Bound to no event loop, usable from any number of tasks and threads. `with Client.sqlite()`
-    gives the blocking twin; `client.blocking` does so at any time, over the same store.
+    A client is not bound to an event loop and can be used from any number of tasks and threads.
+    Operations are awaited; `run` goes with `async with`, and `watch` with `async for`. To get the
+    blocking client of the same store, use `with Client.sqlite() as client`, or `client.blocking`
+    at any time.
     """
 
     def __init__(self, core: Core, driver: Driver | None = None) -> None:
@@ -59,22 +61,22 @@ class Client(Opener, Saving, Looking, Moving, Comparing, Inspecting, Sweeping, C
 
     @property
     def blocking(self) -> BlockingClient:
-        """The same store for code without async."""
+        """The blocking client of the same store, for code without async."""
         return BlockingClient(self._core)
 
     @property
     def aio(self) -> Client:
-        """This client; of a `BlockingClient`, the same store for async code."""
+        """This client itself; on a `BlockingClient`, the async client of the same store."""
         return self
 
     @property
     def durability(self) -> str:
-        """What the store really keeps: `strict` survives power loss."""
+        """How durable the store really is; `strict` means that saves survive power loss."""
         return self._core.backend.durability
 
     @property
     def url(self) -> str:
-        """The address of the store, without any secret."""
+        """The address of the store, without any secrets."""
         return self._core.backend.url
 
     async def __aenter__(self) -> Self:
@@ -92,7 +94,7 @@ class Client(Opener, Saving, Looking, Moving, Comparing, Inspecting, Sweeping, C
     __reduce__ = arguments.not_picklable
 
     async def close(self) -> None:
-        """Let go of the store; the next call would open it again."""
+        """Release the store; the next call opens it again."""
         await self._driver.run(self._core.backend.close())
         self._core.driver.rest()
 
@@ -128,16 +130,16 @@ class Client(Opener, Saving, Looking, Moving, Comparing, Inspecting, Sweeping, C
         expect: Expect | None = None,
         ttl_seconds: float | timedelta | None = None,
     ) -> Run[Any]:
-        """A unit of work that goes on from its last good step: `async with client.run(...)`.
+        """A unit of work that continues from its last good step: `async with client.run(...)`.
 
-        - `session_id`: the thread. Left out, a new one is made; `run.session_id` tells it.
-        - `agent_id`: who works. Each agent has a lane of its own in a thread.
-        - `initial`: the state to begin with where the lane is empty, and only there. Give a
-          function if it costs something.
-        - `branch`: the line to work on; left out, the current one.
-        - `expect`: "new" raises CheckpointConflictError if there is something already, "existing"
-          raises CheckpointNotFoundError if there is nothing.
-        - `ttl_seconds`: for every step that is saved here.
+        - `session_id`: the thread. By default a new one is created; `run.session_id` names it.
+        - `agent_id`: the agent that does the work. Each agent has a lane of its own in a thread.
+        - `initial`: the state to begin with, used only if the lane is empty. Pass a function if
+          making the state is expensive.
+        - `branch`: the branch to work on; by default the current one.
+        - `expect`: "new" raises CheckpointConflictError if the lane already has checkpoints,
+          "existing" raises CheckpointNotFoundError if it has none.
+        - `ttl_seconds`: the time to live of every step that is saved in this run.
         """
         arguments.expectation(expect)
         place = Place(
@@ -151,7 +153,7 @@ class Client(Opener, Saving, Looking, Moving, Comparing, Inspecting, Sweeping, C
 
 
 class BlockingClient(BlockingOnly, Opener):
-    """The blocking twin of `Client`: the same methods without await, from any thread."""
+    """The blocking twin of `Client`: the same methods without `await`, from any thread."""
 
     def __init__(self, core: Core) -> None:
         arguments.made_by_factory(core, Core, type(self))
@@ -164,22 +166,22 @@ class BlockingClient(BlockingOnly, Opener):
 
     @property
     def aio(self) -> Client:
-        """The same store for async code."""
+        """The async client of the same store."""
         return Client(self._core)
 
     @property
     def blocking(self) -> BlockingClient:
-        """This client; of a `Client`, the same store for code without async."""
+        """This client itself; on a `Client`, the blocking client of the same store."""
         return self
 
     @property
     def durability(self) -> str:
-        """What the store really keeps: `strict` survives power loss."""
+        """How durable the store really is; `strict` means that saves survive power loss."""
         return self._direct.durability
 
     @property
     def url(self) -> str:
-        """The address of the store, without any secret."""
+        """The address of the store, without any secrets."""
         return self._direct.url
 
     def __enter__(self) -> Self:
@@ -220,7 +222,7 @@ class BlockingClient(BlockingOnly, Opener):
         expect: Expect | None = None,
         ttl_seconds: float | timedelta | None = None,
     ) -> BlockingRun[Any]:
-        """A unit of work that goes on from its last good step: `with client.run(...)`."""
+        """A unit of work that continues from its last good step: `with client.run(...)`."""
         return BlockingRun(
             self._direct.run(
                 session_id,

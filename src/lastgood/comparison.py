@@ -28,10 +28,11 @@ class Comparing:
     _driver: Driver
 
     async def diff(self, a: str, b: str) -> Diff:
-        """What turns the state of checkpoint `a` into that of `b`, of any threads and agents.
+        """Return what turns the state of checkpoint `a` into that of checkpoint `b`.
 
-        Pages that both share are not read, so it costs what differs. Raises
-        CheckpointNotFoundError, CheckpointExpiredError, CheckpointIntegrityError.
+        The two may belong to any threads and agents. Pages that both share are not read, so the
+        cost depends on how much differs. Raises CheckpointNotFoundError, CheckpointExpiredError or
+        CheckpointIntegrityError.
         """
         edit = await self._driver.run(difference(self._core, a, b))
         return Diff.of(self._core.codec, edit)

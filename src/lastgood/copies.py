@@ -40,19 +40,21 @@ class Copying:
     ) -> CopyReport:
         """Copy threads into the store of another client, whatever kind of store that is.
 
-        Everything of a thread goes over as it is: ids, seqs, branches, tags, runs, items, times,
-        checksums. Each is read back and compared before it becomes visible there. This store is
-        only read. A copy that was interrupted goes on where it stopped. A thread that is there
-        with other content is left alone, and so is one that was deleted there, unless `revive`.
+        Everything of a thread is copied as it is: ids, seqs, branches, tags, runs, items, times and
+        checksums. Each thread is read back and compared before it becomes visible in the target.
+        This store is only read. A copy that was interrupted goes on where it stopped. A thread that
+        the target has with other content is left alone, and so is one that was deleted there,
+        unless `revive` is true.
 
-        A thread that is damaged is left out. With `salvage`, what is left of it is copied: every
-        checkpoint that can be restored, as it is; what followed a lost one falls back to what that
-        one followed, as if it had been removed. The report says what is missing.
+        A damaged thread is left out. With `salvage=True`, what is left of it is copied: every
+        checkpoint that can be restored, as it is. A checkpoint that followed a lost one then
+        follows what the lost one followed, as if that had been removed. The report says what is
+        missing.
 
-        `session_ids` chooses threads or one, `since` those that changed since then; without either,
-        everything of the tenant goes, LangGraph's store included. `dry_run` writes nothing.
-        `progress` is called with the checkpoints done and those expected. Raises
-        CheckpointNotFoundError for a chosen thread that is not there.
+        `session_ids` chooses one thread or several; `since` chooses those that changed since then.
+        Without either, everything of the tenant is copied, LangGraph's store included. `dry_run`
+        writes nothing. `progress` is called with two numbers: the checkpoints done, and those
+        expected. Raises CheckpointNotFoundError for a chosen thread that is not there.
         """
         other = _core_of(target)
         threads = None

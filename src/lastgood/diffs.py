@@ -21,20 +21,23 @@ from lastgood.summaries import summary
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diff:
-    """What turns one state into another: a row of changes that happen at once.
+    """What turns one state into another: a sequence of changes that happen at once.
 
-    False if the states are equal. Two values are equal if their encodings are: 1, 1.0 and True
-    differ, NaN equals NaN, and the order of a dict's keys does not matter.
+    A diff counts as false if the states are equal. Two values are equal if their encodings are: 1,
+    1.0 and True differ, NaN equals NaN, and the order of a dict's keys does not matter.
     """
 
     changes: tuple[Change, ...]
-    """In the order in which they are shown."""
+    """The changes, in the order in which they are shown."""
     _edit: Edit | None = field(repr=False)
     _codec: Codec = field(repr=False)
 
     @classmethod
     def between(cls, old: object, new: object, *, codec: Codec | None = None) -> Self:
-        """The difference of two values; SerializationError for what the codec cannot encode."""
+        """Return the difference between two values.
+
+        Raises SerializationError for a value that the codec cannot encode.
+        """
         codec = codec or Codec()
         return cls.of(codec, compare(codec.pack(old, "old"), codec.pack(new, "new")))
 
@@ -62,9 +65,10 @@ class Diff:
         return "\n".join(map(str, self.changes))
 
     def patch(self, state: object) -> Any:
-        """The new state, made from the old one, which stays as it is.
+        """Return the new state, made from the old one, which stays as it is.
 
-        Raises ValueError with the path where `state` is not the one that the diff starts from.
+        Raises ValueError with the path of a place at which `state` is not the one that the diff
+        starts from.
         """
         data = self._codec.pack(state)
         if self._edit is not None:
@@ -76,12 +80,12 @@ class Diff:
         return value
 
     def to_json_patch(self) -> list[dict[str, Any]]:
-        """The same as a JSON Patch (RFC 6902), whose operations happen one after the other.
+        """Return the same as a JSON Patch (RFC 6902), whose operations happen one after the other.
 
-        Raises TypeError with the path of what JSON has no word for.
+        Raises TypeError, with the path, for a value that JSON cannot express.
         """
         return json_patch(self._codec, self._edit)
 
     def summary(self) -> str:
-        """One line of prose, such as "2 messages added, plan changed"."""
+        """Return one line of prose, such as "2 messages added, plan changed"."""
         return summary(self._codec, self._edit)

@@ -2,7 +2,7 @@
 
     LastgoodError
     |- CheckpointNotFoundError (KeyError)      look elsewhere: it is not there
-    |  `- CheckpointExpiredError                 ... any more
+    |  `- CheckpointExpiredError                 look for a newer one: its time is over
     |- CheckpointConflictError                 choose another id: this one holds other content
     |- StaleWriterError                        read again: somebody moved the head
     |- ThreadDeletedError                      stop: the thread was deleted under this writer
@@ -11,7 +11,7 @@
     |- SerializationError (TypeError)          fix the state: a value in it cannot be kept
     |- SchemaMigrationError                    write a migration: the class has changed since
     |- IncompatibleCheckpointError             upgrade, or import: the format is not ours
-    |- WrongKeyError                           give the key that it was signed with
+    |- WrongKeyError                           pass the key that it was signed with
     |- AdapterError                            pass what the framework gave you: this is not it
     |- CheckpointIntegrityError                restore another: stored bytes are damaged
     `- StorageError                            look at the store
@@ -48,7 +48,7 @@ def remade(
 
 
 class LastgoodError(Exception):
-    """Base of all errors that Lastgood raises on purpose."""
+    """The base of all errors that Lastgood raises on purpose."""
 
     code = "lastgood"
 
@@ -65,27 +65,28 @@ class LastgoodError(Exception):
 
 
 class CheckpointNotFoundError(LastgoodError, KeyError):
-    """No checkpoint answers to this ref in this store."""
+    """A ref names no checkpoint in this store."""
 
     code = "not_found"
 
 
 class CheckpointExpiredError(CheckpointNotFoundError):
-    """The checkpoint was there, and its time is over."""
+    """The checkpoint was there, but its time to live is over."""
 
     code = "expired"
 
 
 class CheckpointConflictError(LastgoodError):
-    """The id is taken by a checkpoint with other content."""
+    """What should be new is there already: an id, a branch, or the first checkpoint of a lane."""
 
     code = "conflict"
 
 
 class StaleWriterError(LastgoodError):
-    """The head moved between reading and writing; nothing was written.
+    """The head moved between reading and writing, and nothing was written.
 
-    `expected` is the checkpoint this writer began at, `head` the one that is there now.
+    `expected` is the id of the checkpoint that this writer began at, and `head` the id of the one
+    that is the head now.
     """
 
     code = "stale_writer"
@@ -105,7 +106,7 @@ class ThreadDeletedError(LastgoodError):
 
 
 class ThreadOwnerError(LastgoodError):
-    """The thread belongs to another user than the one who writes; nothing was written."""
+    """The thread belongs to a user other than the one who writes, and nothing was written."""
 
     code = "thread_owner"
 
@@ -117,7 +118,7 @@ class RunStateError(LastgoodError):
 
 
 class SerializationError(LastgoodError, TypeError):
-    """A value cannot be stored, or stored bytes cannot be read; `path` says which."""
+    """A value cannot be stored, or stored bytes cannot be read; `path` says where."""
 
     code = "serialization"
 
@@ -139,7 +140,7 @@ class IncompatibleCheckpointError(LastgoodError):
 
 
 class WrongKeyError(LastgoodError):
-    """What is stored was signed with another key than the one at hand; it was not read."""
+    """The key at hand did not sign what is stored, or cannot be used; no pickle was read."""
 
     code = "wrong_key"
 
@@ -151,7 +152,7 @@ class AdapterError(LastgoodError):
 
 
 class CheckpointIntegrityError(LastgoodError):
-    """Stored bytes differ from what was saved: damage, never served as good."""
+    """Stored bytes differ from what was saved: this is damage, which is never returned as good."""
 
     code = "integrity"
 
@@ -168,7 +169,7 @@ class StorageError(LastgoodError):
 
 
 class TransientStorageError(StorageError):
-    """The store was busy for longer than the time we wait, or did not answer."""
+    """The store did not answer, or was busy for longer than Lastgood waits."""
 
     code = "storage_busy"
     in_doubt = False
@@ -177,14 +178,14 @@ class TransientStorageError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """No space left on the device that holds the store."""
+    """There is no space left on the device that holds the store."""
 
     code = "storage_full"
     in_doubt = False
 
 
 class BackendConnectionError(StorageError):
-    """The store cannot be opened: wrong address, missing rights, not a database."""
+    """The store cannot be opened: a wrong address, missing rights, or not a database."""
 
     code = "connection"
     in_doubt = False

@@ -26,12 +26,13 @@ class Inspecting:
         data: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Report:
-        """Look for damage in the whole store, or in one thread; never stops at it.
+        """Look for damage in the whole store, or in one thread; damage does not stop the search.
 
-        Checks that every row is as it was written and that all belong together; with `data`, reads
-        every byte as well. The report names each problem and the checkpoints that cannot be
-        restored because of it. `progress` is called with the checkpoints done and those expected.
-        Raises CheckpointNotFoundError for a thread that is not there.
+        This checks that every row is as it was written and that all rows belong together; with
+        `data=True`, every byte is read as well. The report names each problem and the checkpoints
+        that cannot be restored because of it. `progress` is called with two numbers: the
+        checkpoints done, and those expected. Raises CheckpointNotFoundError for a thread that is
+        not there.
         """
         survey = Survey(self._core, arguments.name(session_id, "session_id"), data=data)
         while await self._driver.run(advance(survey.steps)):
@@ -42,10 +43,11 @@ class Inspecting:
         return survey.report
 
     async def stats(self, session_id: str | None = None) -> Stats:
-        """How much the store takes and its largest threads; or one thread, by key path.
+        """Tell how much space the store takes, or how much one thread takes, path by path.
 
-        Logical bytes count every state whole, physical ones what is stored. Reads no data of parts.
-        Raises CheckpointNotFoundError for a thread that is not there.
+        For the whole store, the answer has the largest threads. Logical bytes count every state
+        whole; physical bytes are those that are stored. No data of parts is read. Raises
+        CheckpointNotFoundError for a thread that is not there.
         """
         thread = arguments.name(session_id, "session_id")
         if thread is not None:

@@ -34,9 +34,10 @@ class Looking:
     _driver: Driver
 
     async def latest(self, *, session_id: str, agent_id: str | None = None) -> Checkpoint | None:
-        """The head of the current branch with its state, whatever the clocks say; None if empty.
+        """Return the head of the current branch with its state, or None if there is none.
 
-        Without an agent it is that of the only one; ValueError if there are several.
+        The head is the last by the order of commits, whatever the clocks say. Without `agent_id`,
+        it is the head of the thread's only agent; ValueError is raised if there are several.
         """
         thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         found = await self._driver.run(operations.latest(self._core, thread, agent))
@@ -55,10 +56,10 @@ class Looking:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Header]:
-        """Headers of a thread's checkpoints, newest first; never loads a state.
+        """List the headers of a thread's checkpoints, newest first, without loading any state.
 
-        `metadata` keeps those whose metadata has all the given items. A time without a zone is
-        local. Pass `after=page.next` for the next page.
+        `metadata` keeps only the checkpoints whose metadata has all the given items. A time without
+        a zone is local time. For the next page, pass `after=page.next`.
         """
         wanted = Listing(
             thread=check_name(session_id, "session_id"),
@@ -75,9 +76,9 @@ class Looking:
     async def walk(
         self, ref: str, *, limit: int = 50, after: str | None = None
     ) -> Page[Header | Gap]:
-        """A checkpoint and what it follows, newest first, across branches and agents.
+        """List a checkpoint and those that it follows, newest first, across branches and agents.
 
-        Where something was removed or is over its time, a `Gap` stands in its place.
+        Where a checkpoint was removed or has expired, a `Gap` stands in its place.
         """
         count = arguments.limit(limit)
         start = None if after is None else read_id(after)
@@ -93,7 +94,10 @@ class Looking:
         return listing.walked(self._core, rows, count)
 
     async def resolve(self, ref: str) -> Header:
-        """The header of the checkpoint that a ref names; raises CheckpointNotFoundError."""
+        """Return the header of the checkpoint that a ref names.
+
+        Raises CheckpointNotFoundError if there is none.
+        """
         return self._core.header(await self._driver.run(resolving.locate(self._core, ref)))
 
     async def threads(
@@ -109,12 +113,13 @@ class Looking:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[ThreadInfo]:
-        """Threads with title, status and counts, the last touched first.
+        """List threads with title, status and counts; by default the last touched comes first.
 
         `status` is `running`, `stale`, `failed`, `idle`, `done` or `damaged`; a graph that waits
-        for an answer is idle. `user` is whose threads they are, `search` finds a piece of the id
-        or title, `metadata` looks at the newest checkpoint, `since` at the last change.
-        `sort="updated"` is exact within a page and to about a minute across pages.
+        for an answer is idle. `user` keeps the threads of one user, `search` those with a text in
+        their id or title. `metadata` looks at a thread's newest checkpoint, and `since` at its last
+        change. With `sort="updated"`, the order is exact within a page, and exact to about a minute
+        across pages.
         """
         arguments.one_of(sort, ("updated", "created", "name"), "sort")
         if status is not None:
@@ -142,44 +147,46 @@ class Looking:
         return await listing.threads(self._core, self._driver, wanted, keep)
 
     async def branches(self, session_id: str, *, agent_id: str | None = None) -> list[BranchInfo]:
-        """The branches of a thread, or of one agent in it, each with its head."""
+        """List the branches of a thread, or of one agent in it, each with its head."""
         thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         found = await self._driver.run(listing.branches(self._core, thread, agent))
         return [listing.branch_info(self._core, thread, each) for each in found]
 
     async def tags(self, session_id: str) -> dict[str, str]:
-        """The tags of a thread and the checkpoint ids that they name."""
+        """Return the tags of a thread, each with the id of the checkpoint that it names."""
         thread = check_name(session_id, "session_id")
         return await self._driver.run(listing.tags(self._core, thread))
 
     async def tag(self, ref: str, name: str) -> str | None:
-        """Give a checkpoint a name in its thread, found as `thread@tag:NAME`.
+        """Give a checkpoint a name in its thread, so that `thread@tag:NAME` finds it.
 
-        A tag of that name moves; the id that it named before is returned.
+        If the thread has a tag of that name already, the tag moves, and the id of the checkpoint
+        that it named before is returned; otherwise None.
         """
         return await self._driver.run(moving.tag(self._core, ref, check_name(name, "name")))
 
     async def untag(self, session_id: str, name: str) -> bool:
-        """Take a tag away; False if it is not there. The checkpoint stays."""
+        """Remove a tag, but not its checkpoint; return False if the tag is not there."""
         thread, tag = check_name(session_id, "session_id"), check_name(name, "name")
         return await self._driver.run(moving.untag(self._core, thread, tag))
 
     async def blame(self, ref: str, path: str) -> Blame:
-        """The step that brought in the value at a path (`messages[3].text`), going back from a ref.
+        """Find the step that brought in the value at a path, going back from a ref.
 
-        Elements are followed when others are inserted or removed before them. Raises KeyError for
-        a path that is not there.
+        A path is written like `messages[3].text`. A list element is followed when others are
+        inserted or removed before it. Raises KeyError for a path that is not there.
         """
         return await searching.blame(self._core, self._driver, ref, path)
 
     async def bisect(
         self, session_id: str, predicate: Predicate, *, agent_id: str | None = None
     ) -> Bisection:
-        """The first checkpoint of the current line at which `predicate(checkpoint)` holds.
+        """Find the first checkpoint of the current line at which `predicate(checkpoint)` holds.
 
-        Looks at few states (their number grows with the logarithm of the line's length). Assumes
-        that the predicate flips once; tries some more places, and says so when it did not. Raises
-        CheckpointNotFoundError for a thread that is not there, or has no such agent.
+        Only a few states are looked at: their number grows with the logarithm of the line's length.
+        The search assumes that the predicate flips once. It tries some more places, and the result
+        says so if the predicate was seen to flip more often. Raises CheckpointNotFoundError for a
+        thread that is not there, or that has no such agent.
         """
         thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         arguments.function(predicate, "predicate")
@@ -188,11 +195,12 @@ class Looking:
     def watch(
         self, session_id: str, *, agent_id: str | None = None, after: int | None = None
     ) -> AsyncGenerator[Header, None]:
-        """New checkpoints of a thread as they come, in the order of `seq`; ends never.
+        """Yield the new checkpoints of a thread as they come, in the order of `seq`; never ends.
 
-        Begins with what comes after the first one was asked for, or with everything after the seq
-        `after`. A thread that is not there yet is waited for; one that is deleted and begins anew
-        is watched from its beginning, also where `after` is more than it has.
+        It begins with what comes after the first checkpoint was asked for, or, given `after`, with
+        everything after that seq. It waits for a thread that is not there yet. A thread that is
+        deleted and begins anew is watched from its beginning, even if `after` is greater than any
+        seq that it has.
         """
         thread, agent = check_name(session_id, "session_id"), arguments.agent(agent_id)
         seen = arguments.place(after)

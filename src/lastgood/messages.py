@@ -28,73 +28,100 @@ Approval = Literal["required", "granted", "denied"]
 @register
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Something said."""
+    """Text that is said."""
 
     type: ClassVar[str] = "text"
+    """The kind of part, which is always `text`."""
     text: str
+    """What is said."""
     native: object = None
+    """The part in the form in which its framework had it."""
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class ReasoningPart:
-    """Something thought; its signature is of use to the same provider alone."""
+    """Reasoning of a model."""
 
     type: ClassVar[str] = "reasoning"
+    """The kind of part, which is always `reasoning`."""
     text: str
+    """What was thought."""
     signature: str | None = None
+    """The signature of the reasoning, which is of use only to the provider that made it."""
     provider: str | None = None
+    """The provider that made the reasoning."""
     native: object = None
+    """The part in the form in which its framework had it."""
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that is to be called."""
+    """A request to call a tool."""
 
     type: ClassVar[str] = "tool_call"
+    """The kind of part, which is always `tool_call`."""
     id: str
+    """The id of the call, which the response refers to."""
     name: str
+    """The name of the tool."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of the call, by name."""
     approval: Approval | None = None
-    """Whether a person must agree first; None: nobody is asked."""
+    """Whether a person must agree first: `required`, `granted` or `denied`; None if nobody is
+    asked."""
     native: object = None
+    """The part in the form in which its framework had it."""
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class ToolCallResponse:
-    """What came of a tool call."""
+    """The result of a tool call."""
 
     type: ClassVar[str] = "tool_call_response"
+    """The kind of part, which is always `tool_call_response`."""
     id: str
     """The id of the call."""
     result: object = None
+    """What the tool returned."""
     name: str | None = None
+    """The name of the tool."""
     is_error: bool = False
+    """Whether the result is an error."""
     native: object = None
+    """The part in the form in which its framework had it."""
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class BlobPart:
-    """Bytes of a picture, a sound, a document."""
+    """A picture, a sound or a document, given by its bytes."""
 
     type: ClassVar[str] = "blob"
+    """The kind of part, which is always `blob`."""
     content: bytes
+    """The bytes."""
     mime_type: str
+    """The type of the content, such as `image/png`."""
     native: object = None
+    """The part in the form in which its framework had it."""
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class UriPart:
-    """The same, by its address."""
+    """A picture, a sound or a document, given by its address."""
 
     type: ClassVar[str] = "uri"
+    """The kind of part, which is always `uri`."""
     uri: str
+    """The address."""
     mime_type: str | None = None
+    """The type of what is at the address, such as `image/png`."""
     native: object = None
+    """The part in the form in which its framework had it."""
 
 
 Part = TextPart | ReasoningPart | ToolCall | ToolCallResponse | BlobPart | UriPart
@@ -107,22 +134,25 @@ def _fresh_id() -> str:
 @register
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation.
-
-    `content` is text, or a sequence of parts; None, as some providers have it beside tool calls, is
-    nothing said. Without a `message_id` it gets one of its own.
-    """
+    """One message of a conversation."""
 
     role: Role | str
+    """The role of the speaker: `system`, `user`, `assistant`, `tool`, or another one."""
     content: str | Sequence[Part] = ""
+    """Text, or a sequence of parts. None, which some providers send beside tool calls, counts as
+    nothing said."""
     message_id: str | int = field(default_factory=_fresh_id)
+    """The id of the message in its thread; by default a new one."""
     author: str | None = None
-    """Who of several users or agents."""
+    """Which of several users or agents wrote the message."""
     model: str | None = None
+    """The model that wrote the message."""
     usage: Mapping[str, Any] | None = None
-    """Tokens, as the provider counted them."""
+    """The tokens, as the provider counted them."""
     is_error: bool = False
+    """Whether the message reports an error."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else is to be kept with the message."""
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -29,10 +29,10 @@ _STEPS: dict[str, dict[str, _Step]] = {}
 def register_migration(
     name: str, *, from_version: str, to_version: str | None = None, fn: Migration
 ) -> None:
-    """Say how a state of the class `name` leaves a version: `fn(state)` returns the new state.
+    """Register a migration of the class `name` from one version: `fn(state)` returns the new state.
 
-    Without `to_version` it leads to the next version that has a migration of its own, or else to
-    the current one. Registering the same version again replaces the function.
+    Without `to_version`, the migration leads to the next version that has a migration of its own,
+    or else to the current version. Registering the same `from_version` again replaces the function.
     """
     _check(name, from_version, to_version, fn)
     if from_version == to_version:

@@ -25,7 +25,7 @@ SCHEMA_VERSION: Final = "1.0"
 
 
 class Framework(str, Enum):
-    """Who made the state. A plain string works wherever one of these does."""
+    """The framework that made a state; a plain string works wherever one of these does."""
 
     LANGGRAPH = "langgraph"
     CREWAI = "crewai"
@@ -51,14 +51,14 @@ INHERIT: Final = Sentinel.INHERIT
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A value that `on_unserializable="drop"` left out, recorded on its checkpoint."""
+    """A value that `on_unserializable="drop"` left out; the checkpoint records it."""
 
     path: str
-    """Where it was in the state."""
+    """Where the value was, such as `state.items[1].callback`."""
     type_name: str
-    """The type of what was left out."""
+    """The type of the value."""
     reason: str
-    """Why it cannot be stored."""
+    """Why the value cannot be stored."""
 
 
 _set = object.__setattr__
@@ -84,50 +84,50 @@ class Later:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Header(Later):
-    """Everything about a checkpoint except its state; listing headers never loads states."""
+    """Everything about a checkpoint except its state; listing headers never loads a state."""
 
     checkpoint_id: str
-    """A UUID; the client chooses it."""
+    """The checkpoint's id: a UUID, chosen by the client."""
     agent_id: str
-    """Whose lane of the thread it is in."""
+    """The agent in whose lane of the thread the checkpoint is."""
     session_id: str
     """The thread."""
     parent_id: str | None
-    """The checkpoint that it follows; None for a root."""
+    """The id of the checkpoint that this one follows; None for a root."""
     framework: str
-    """Who made the state: a `Framework` or any text."""
+    """The framework that made the state: a `Framework` or any text."""
     schema_version: str
-    """Of these fields, not of the state."""
+    """The version of these fields, not of the state."""
     step_index: int
-    """The parent's and one more, unless the save said otherwise."""
+    """The number of the step: the parent's plus one, unless the save said otherwise."""
     step_name: str | None
-    """What the step was called."""
+    """The name of the step, if it has one."""
     agent_context: Mapping[str, object]
-    """What was saved as `context`."""
+    """What was passed as `context` when it was saved."""
     metadata: Mapping[str, object]
-    """What it can be found by."""
+    """What the checkpoint can be found by."""
     created_at: datetime
     """When the state was captured, by the clock of the client."""
     ttl_seconds: float | None
-    """How long it was to stay, from its save on; None for ever."""
+    """How long the checkpoint was to be kept, counted from its save; None means forever."""
     expires_at: datetime | None
-    """When its time is over, by the clock of the store."""
+    """When the checkpoint expires, by the clock of the store."""
     checksum: str
-    """SHA-256 over the content, the same in every store."""
+    """A SHA-256 over the content, which is the same in every store."""
     handoff_target: str | None
-    """The agent that it was handed to."""
+    """The agent that the state was handed to, if this is a handoff."""
     handoff_schema: str | None
     """The shape of the state, as the handoff named it."""
     seq: int
-    """Its number in the thread, from the commit: the only order there is."""
+    """The checkpoint's number in the thread, given at the commit: the only order there is."""
     branch: str
-    """The line on which it was saved."""
+    """The branch on which the checkpoint was saved."""
     size: int
-    """Bytes of the encoded state."""
+    """The size of the encoded state, in bytes."""
     digest: str
     """16 bytes of a SHA-256 over the checksum, the expiry and the parent's digest: a chain."""
     losses: tuple[Loss, ...] = ()
-    """What `on_unserializable="drop"` left out."""
+    """What `on_unserializable="drop"` left out of the checkpoint."""
 
     def __repr__(self) -> str:
         step = f"step {self.step_index}" + (f" {self.step_name!r}" if self.step_name else "")
@@ -141,16 +141,16 @@ class Header(Later):
 
     @property
     def name(self) -> str:
-        """The short name shown everywhere, such as `run-001@42`."""
+        """The checkpoint's short name, which is shown everywhere, such as `run-001@42`."""
         return short_name(self.session_id, self.seq)
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a listing; pass `after=page.next` to go on, None means that was all."""
+    """One page of a listing; for the next page, pass `after=page.next` unless that is None."""
 
     items: Sequence[T]
-    """The rows of this page."""
+    """The entries of this page; iterating over the page gives the same."""
     next: str | None = None
     """What to pass as `after`; None on the last page."""
 
@@ -170,40 +170,41 @@ STATUSES = ("running", "stale", "failed", "idle", "done", "damaged")
 
 @dataclass(frozen=True, slots=True, init=False)
 class ThreadInfo:
-    """One thread as a list shows it, or as a caller describes it.
+    """One thread, as a list shows it or as a caller describes it.
 
-    Who makes one may also say `thread_name=` for the title and `user_id=` for the user.
+    The constructor also takes `thread_name=` for the title and `user_id=` for the user.
     """
 
     thread_id: str
-    """The session id."""
+    """The id of the thread: its session id."""
     title: str
-    """What it was named; where a list shows it, its id if it was not."""
+    """The name that was given to the thread; in a list, its id if it was given none."""
     status: str
-    """`running`, `stale`, `failed`, `idle` or `done`: its newest run's. Or `damaged`: then nothing
-    else is told but the name; `verify` tells more."""
+    """The status of its newest run: `running`, `stale`, `failed`, `idle` or `done`. Or `damaged`:
+    then only the name and the `error` are told; `verify` tells more."""
     checkpoints: int
-    """How many are there."""
+    """How many checkpoints the thread has."""
     agents: tuple[str, ...]
-    """Those that have a lane in it."""
+    """The agents that have a lane in the thread."""
     branches: int
-    """How many lines it has, of all agents."""
+    """How many branches the thread has, counted over all agents."""
     last_step: str | None
-    """The name of its newest step."""
+    """The name of the newest step."""
     size: int
-    """Bytes that its saves have stored."""
+    """How many bytes the saves in the thread have stored."""
     created_at: datetime
-    """When it began, by the clock of the store."""
+    """When the thread began, by the clock of the store."""
     updated_at: datetime
-    """When it last changed, by the same clock."""
+    """When the thread last changed, by the clock of the store."""
     user: str | None
-    """Whose it is."""
+    """The user whose thread it is; None if it is nobody's."""
     error: str | None
-    """How its newest run failed: type and message. Or why its result cannot be read here."""
+    """How its newest run failed (type and message), why the run's result cannot be read here, or
+    what is damaged."""
     result: object
-    """What its newest run was finished with."""
+    """What its newest run passed to `finish`."""
     metadata: Mapping[str, Any] | None
-    """What `aput_thread` was given; told by checkpointers, not by `Client.threads`."""
+    """What was passed to `aput_thread`; checkpointers tell it, `Client.threads` does not."""
 
     def __init__(
         self,
@@ -245,28 +246,28 @@ class ThreadInfo:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A place on a line where a checkpoint was, and is not any more."""
+    """A place on a line where a checkpoint was that is not there any more."""
 
     checkpoint_id: str
-    """Of the checkpoint that was here."""
+    """The id of the checkpoint that was here."""
     reason: str
-    """`removed` or `expired`."""
+    """Why the checkpoint is gone: `removed` or `expired`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BranchInfo:
-    """A named line of an agent's lane, and the checkpoint that it reads as."""
+    """A branch: a named line of an agent's lane, with the checkpoint at which it stands."""
 
     session_id: str
     """The thread."""
     agent_id: str
-    """Whose line it is."""
+    """The agent to whose lane the branch belongs."""
     name: str
-    """What it is called, such as `main`."""
+    """The name of the branch, such as `main`."""
     current: bool
-    """Whether `latest`, addresses and runs follow it."""
+    """Whether `latest`, addresses and runs follow this branch."""
     head: Header | None
-    """None if everything on it is gone."""
+    """The checkpoint at which the branch stands; None if everything on it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,13 +279,13 @@ class Move:
     session_id: str
     """The thread."""
     agent_id: str
-    """Whose lane it is."""
+    """The agent whose lane it is."""
     left: str
-    """The branch that it followed before."""
+    """The branch that the lane followed before."""
     branch: str
-    """The branch that it follows now."""
+    """The branch that the lane follows now."""
     head: Header | None
-    """What is current now."""
+    """The checkpoint that is current now; None if that branch is empty."""
 
     def __str__(self) -> str:
         lane = f"{self.session_id}/{self.agent_id}"
@@ -296,18 +297,18 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Which step brought a value in."""
+    """The step that brought a value in."""
 
     path: str
-    """Where it stands, indices counted from the front."""
+    """Where the value is, with indices counted from the front."""
     value: Any
-    """What stands there."""
+    """The value at that path."""
     header: Header
-    """The first checkpoint of the line that has it, from then until the one that was asked."""
+    """The checkpoint that brought it in; all from there to the one that was asked have it."""
     before: Header | None
-    """The checkpoint before, which does not have it; None if there is none."""
+    """The checkpoint before `header`, which does not have the value; None if there is none."""
     path_then: str
-    """Where it stood then, which differs if list elements moved since."""
+    """Where the value was in `header`; differs from `path` if list elements moved since."""
 
     def __str__(self) -> str:
         at = self.header
@@ -321,17 +322,17 @@ class Bisection:
     """Where a predicate began to hold on the current line."""
 
     first: Header | None
-    """The first checkpoint at which it holds; None if it holds at none that was tried."""
+    """The first checkpoint where the predicate holds; None if it holds at none that was tried."""
     before: Header | None
-    """The checkpoint before that one."""
+    """The checkpoint before `first`; None if there is none."""
     tested: int
     """How many states were looked at."""
     flips: tuple[Header, ...] = ()
-    """Every place at which the answer was seen to change; one, unless it flipped back."""
+    """Every place at which the answer was seen to change: one, unless it flipped back."""
 
     @property
     def certain(self) -> bool:
-        """Whether it was seen to flip at most once; if not, `first` is only one of several."""
+        """Whether the answer was seen to flip at most once; if not, `first` is one of several."""
         return len(self.flips) <= 1
 
     def __str__(self) -> str:

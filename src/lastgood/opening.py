@@ -98,7 +98,7 @@ class Opener:
 
     @classmethod
     def on(cls, backend: Backend, **options: Unpack[ClientOptions]) -> Self:
-        """A client on a backend of your own making."""
+        """Return a client for a backend of your own."""
         return cls.over(make_core(backend, options))
 
     @classmethod
@@ -109,7 +109,11 @@ class Opener:
         durability: Literal["strict", "relaxed"] = "strict",
         **options: Unpack[ClientOptions],
     ) -> Self:
-        """A store in one file. "relaxed" may lose the last saves at power loss, not at a kill."""
+        """Return a client for a store in one SQLite file.
+
+        With `durability="relaxed"` the last saves may be lost at power loss, but not when the
+        process is killed.
+        """
         arguments.file(path, "path")
         _no_address(path)
         arguments.one_of(durability, ("strict", "relaxed"), "durability")
@@ -123,9 +127,11 @@ class Opener:
         durability: Literal["strict", "relaxed"] = "strict",
         **options: Unpack[ClientOptions],
     ) -> Self:
-        """A store of plain files: a readable JSON file for each checkpoint, complete in itself.
+        """Return a client for a store of plain files, in a directory.
 
-        Every save writes the whole state, and costs what that takes.
+        Each checkpoint is one readable JSON file, complete in itself. Every save writes the whole
+        state, so a large state makes every save expensive. `durability="relaxed"` is faster, and
+        may lose the last saves at power loss.
         """
         arguments.directory(directory, "directory")
         _no_address(directory)
@@ -135,7 +141,10 @@ class Opener:
 
     @classmethod
     def memory(cls, **options: Unpack[ClientOptions]) -> Self:
-        """A store in this process, which behaves like the others and ends with it."""
+        """Return a client for a store in memory, which behaves like the others.
+
+        The store is gone when the process ends.
+        """
         return cls.on(registry.make("memory"), **options)
 
     @classmethod
@@ -150,12 +159,13 @@ class Opener:
         cache_ttl: float | timedelta = 86400,
         **options: Unpack[ClientOptions],
     ) -> Self:
-        """A store in PostgreSQL.
+        """Return a client for a store in PostgreSQL.
 
-        `source` is a connection string, or a pool or connection of psycopg 3 that you own. Tables
-        are made at the first use, in a schema of their own. With `durability="strict"`, a server
-        that may lose an acknowledged save in a crash is refused. `cache` is the address of a Redis
-        or Valkey that keeps copies of what was restored, for `cache_ttl` seconds at most.
+        `source` is a connection string, or a psycopg 3 pool or connection that you own. The tables
+        are created at the first use, in a schema of their own, which `schema` names. With
+        `durability="strict"`, a server that may lose an acknowledged save in a crash is refused.
+        `cache` is the address of a Redis or Valkey server that keeps copies of what was restored,
+        for at most `cache_ttl` seconds.
         """
         check_name(schema, "schema")
         if durability is not None:
@@ -181,11 +191,11 @@ class Opener:
         pool_size: int = 20,
         **options: Unpack[ClientOptions],
     ) -> Self:
-        """A store in Redis or Valkey, on one server or on a Cluster.
+        """Return a client for a store in Redis or Valkey, on one server or on a Cluster.
 
-        `url` is an address as redis-py takes it: `redis://`, `rediss://` or `unix://`. All keys
-        begin with the prefix. With `durability="strict"`, a server that may lose an acknowledged
-        save at power loss is refused; `client.durability` tells what it keeps.
+        `url` is an address in the form that redis-py takes: `redis://`, `rediss://` or `unix://`.
+        All keys begin with `prefix`. With `durability="strict"`, a server that may lose an
+        acknowledged save at power loss is refused; `client.durability` tells what the server keeps.
         """
         if durability is not None:
             arguments.one_of(durability, ("strict",), "durability")
@@ -200,7 +210,7 @@ class Opener:
 
     @classmethod
     def null(cls, **options: Unpack[ClientOptions]) -> Self:
-        """Keeps nothing: for stateless mode, behind the same interface."""
+        """Return a client that keeps nothing: stateless mode, behind the same interface."""
         return cls.on(registry.make("null"), **options)
 
     @classmethod
@@ -211,13 +221,13 @@ class Opener:
         durability: Literal["strict", "relaxed"] | None = None,
         **options: Unpack[ClientOptions],
     ) -> Self:
-        """A store by its address.
+        """Return a client for the store at an address.
 
-        `sqlite:///rel.db`, `sqlite:////abs.db`, `files:rel/dir`, `files:/abs/dir`, `memory:`,
-        `postgresql://user@host/db?schema=name` (also `host=... dbname=...`),
-        `redis://host:6379/0?prefix=name` (also `rediss://` and `unix://`). That of a server takes
-        `pool_size=5`, too. How durable a server is cannot be chosen here: "strict" refuses one that
-        is not.
+        Addresses are `sqlite:///rel.db`, `sqlite:////abs.db`, `files:rel/dir`, `files:/abs/dir`,
+        `memory:`, `postgresql://user@host/db?schema=name` (also `host=... dbname=...`) and
+        `redis://host:6379/0?prefix=name` (also `rediss://` and `unix://`). The address of a server
+        also takes `pool_size=5`. How durable a server is cannot be chosen here:
+        `durability="strict"` refuses a server that may lose an acknowledged save.
         """
         for option in options.keys() & set(OF_STORES):
             raise TypeError(_about_opening(option, url))

@@ -21,32 +21,33 @@ class Problem:
 
     `kind` is one of a few stable words:
 
-        seal    a row was changed by something else than Lastgood
-        row     a row is missing, there twice, or cannot be read
+        seal    a row was changed by something other than Lastgood
+        row     a row is missing, is there twice, or cannot be read
         count   a thread's counter disagrees with what is there
         head    a branch names a checkpoint that is not there, or one that it had left behind
-        link    what a checkpoint follows is not there, or is another one
-        digest  a checkpoint's fields do not give its digest
+        link    the checkpoint that another one follows is not there, or is a different one
+        digest  a checkpoint's fields do not match its digest
         root    a checkpoint's state is not the one that was saved
         part    a stored page is missing or damaged
-        stream  a row of pages is not known as the thread's
+        stream  a sequence of pages is not known to belong to the thread
         tag     a tag names a checkpoint that was lost
         index   a lookup table disagrees with what it leads to
-        orphan  rows of a thread that is not there
-        file    the store says that it is damaged itself
+        orphan  there are rows of a thread that is not there
+        file    the store itself says that it is damaged
     """
 
     kind: str
     """One of the words above."""
     where: str
-    """Such as `run-001@42`, `run-001/agent branch main` or `run-001 stream 7 part 12`."""
+    """The place, such as `run-001@42`, `run-001/agent branch main` or
+    `run-001 stream 7 part 12`."""
     message: str
     """What is wrong, as a sentence."""
     checkpoints: tuple[str, ...] = ()
-    """Short names of those that cannot be restored because of it. A thread that lost its name is
-    written as `#` and its key; what harms a whole store names none."""
+    """Short names of the checkpoints that cannot be restored because of it. A thread that lost its
+    name is written as `#` and its key. What harms a whole store names no checkpoints."""
     repairable: bool = False
-    """Whether nothing of a state is lost: what is wrong can be computed anew or left out."""
+    """Whether nothing of any state is lost: what is wrong can be computed anew or left out."""
 
     def __str__(self) -> str:
         outcome = "repairable" if self.repairable else "data lost"
@@ -59,15 +60,15 @@ class Report:
     """What `verify` looked at, and what is wrong."""
 
     threads: int = 0
-    """How many it looked at."""
+    """How many threads were looked at."""
     checkpoints: int = 0
-    """How many it looked at."""
+    """How many checkpoints were looked at."""
     parts: int = 0
-    """How many stored pages it looked at."""
+    """How many parts, which are stored pages, were looked at."""
     bytes: int = 0
-    """Of the parts."""
+    """The size of these parts in bytes."""
     data: bool = False
-    """Whether every byte was read; else only that everything is in its place."""
+    """Whether every byte was read; if not, it was only checked that everything is in its place."""
     problems: tuple[Problem, ...] = ()
     """What is wrong, thread by thread."""
 
@@ -78,7 +79,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 clean, 1 repairable, 2 data lost."""
+        """0 if the store is clean, 1 if every problem is repairable, 2 if data is lost."""
         if self.clean:
             return CLEAN
         return REPAIRABLE if all(p.repairable for p in self.problems) else DATA_LOST
@@ -105,20 +106,20 @@ def _some(names: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much something takes: as its checkpoints see it, and as it is stored."""
+    """How much space something takes: as its checkpoints see it, and as it is stored."""
 
     name: str
-    """Of a thread, or a path inside its states."""
+    """The id of a thread, or a path inside its states; empty for the total of a store."""
     checkpoints: int
-    """How many have it."""
+    """How many checkpoints have it."""
     logical: int
-    """Bytes of all its versions, each counted whole."""
+    """The bytes of all its versions, each counted whole."""
     physical: int
-    """Bytes that are stored: pages once, inline values at each checkpoint."""
+    """The bytes that are stored: pages count once, inline values at each checkpoint."""
 
     @property
     def ratio(self) -> float:
-        """How many times the stored bytes would be needed without sharing."""
+        """How many times the stored bytes would be needed if nothing were shared."""
         return self.logical / self.physical if self.physical else 1.0
 
     def __str__(self) -> str:
@@ -130,37 +131,39 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How much a store or a thread takes."""
+    """How much space a store or a thread takes."""
 
     threads: int
-    """How many there are."""
+    """How many threads there are; 1 if one thread was asked for."""
     total: Size
-    """All of them together."""
+    """The size of all of them together."""
     file_bytes: int | None = None
-    """Of the file on disk; None where there is none, or where it holds other tenants' data too."""
+    """The size of the file on disk; None for one thread, and where there is no file or other
+    tenants' data is in it too."""
     by_thread: tuple[Size, ...] = ()
-    """The largest first."""
+    """The sizes of the largest threads, the largest first; only for a whole store."""
     by_path: tuple[Size, ...] = ()
-    """The largest first; only for one thread. A list is one entry."""
+    """The sizes of the paths in the states, the largest first; only for one thread. A list is one
+    entry."""
 
     @property
     def checkpoints(self) -> int:
-        """How many there are."""
+        """How many checkpoints there are."""
         return self.total.checkpoints
 
     @property
     def logical(self) -> int:
-        """Bytes of all states, each counted whole."""
+        """The bytes of all states, each counted whole."""
         return self.total.logical
 
     @property
     def physical(self) -> int:
-        """Bytes of parts and manifests."""
+        """The bytes that are stored: of parts, manifests and items."""
         return self.total.physical
 
     @property
     def ratio(self) -> float:
-        """How many times the stored bytes would be needed without sharing."""
+        """How many times the stored bytes would be needed if nothing were shared."""
         return self.total.ratio
 
     def __str__(self) -> str:
@@ -174,17 +177,17 @@ class Swept:
     """What `sweep` removed, or would remove."""
 
     checkpoints: int = 0
-    """Over their time, for longer than the grace."""
+    """How many checkpoints were removed: those that had been expired for longer than the grace."""
     threads: int = 0
-    """Those of them that went as a whole, because nothing else was in them."""
+    """How many threads were removed as a whole, because nothing else was in them."""
     parts: int = 0
-    """Pages that no checkpoint needs any more."""
+    """How many pages were removed: those that no checkpoint needs any more."""
     bytes: int = 0
-    """Of these pages."""
+    """The size of these pages in bytes."""
     waiting: int = 0
-    """Checkpoints that are over their time, but not for long enough."""
+    """How many checkpoints are expired, but not yet for longer than the grace."""
     dry_run: bool = False
-    """Whether nothing was removed: then this is what would be."""
+    """Whether nothing was removed: the numbers then say what would be removed."""
     skipped: tuple[str, ...] = ()
     """Threads that were left as they are, each with the reason: damaged, or never at rest."""
 
@@ -204,19 +207,19 @@ class NotCopied:
 
     `kind` is one of a few stable words:
 
-        differs   it is in the target already, with other content, or was deleted in the source
+        differs   the target has it with other content, or still has it after the source deleted it
         deleted   it was deleted in the target
         changing  it was written to all the time
         damaged   it cannot be read as it was written
-        conflict  a checkpoint of it has the id of one in another thread of the target
+        conflict  one of its checkpoints has the id of one in another thread of the target
     """
 
     thread: str
-    """Its id."""
+    """The id of the thread."""
     kind: str
     """One of the words above."""
     message: str
-    """What is in the way, as a sentence."""
+    """What prevented the copy, as a sentence."""
 
     def __str__(self) -> str:
         return f"{self.thread}: {self.message} [{self.kind}]"
@@ -224,14 +227,14 @@ class NotCopied:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """A damaged thread of which all that can be restored was copied."""
+    """A damaged thread from which everything that can be restored was copied."""
 
     thread: str
-    """Its id."""
+    """The id of the thread."""
     lost: tuple[str, ...] = ()
-    """Short names of the checkpoints that are not in the target: they cannot be restored."""
+    """Short names of the checkpoints that cannot be restored, and so are not in the target."""
     remarks: tuple[str, ...] = ()
-    """What else is not as it was."""
+    """What else in the copy is not as it was."""
 
     def __str__(self) -> str:
         lost = [f"without {_some(self.lost)}"] if self.lost else []
@@ -244,27 +247,27 @@ class CopyReport:
     """What `copy_to` did."""
 
     threads: int = 0
-    """Copied now, every one compared with the source."""
+    """How many threads were copied now, each compared with the source."""
     same: int = 0
-    """Threads that were there already, equal to the source."""
+    """How many threads were in the target already, equal to the source."""
     checkpoints: int = 0
-    """Those of the threads that were copied."""
+    """How many checkpoints the copied threads have."""
     parts: int = 0
-    """Stored pages that were copied."""
+    """How many parts, which are stored pages, were copied."""
     bytes: int = 0
-    """Of the parts."""
+    """The size of these parts in bytes."""
     items: int = 0
-    """Items beside the checkpoints, such as those of LangGraph's store."""
+    """How many items were copied: what lies beside checkpoints, as in LangGraph's store."""
     dry_run: bool = False
-    """Whether nothing was written: then these are the threads that would be copied."""
+    """Whether nothing was written: the numbers then say what would be copied."""
     problems: tuple[NotCopied, ...] = ()
-    """Threads that were not copied, each with the reason."""
+    """The threads that were not copied, each with the reason."""
     salvaged: tuple[Salvaged, ...] = ()
-    """Those of the threads that were damaged, with what is missing of them."""
+    """The copied threads that were damaged, each with what is missing from it."""
 
     @property
     def complete(self) -> bool:
-        """Whether every thread that was chosen is in the target now, with nothing missing."""
+        """Whether every chosen thread is in the target now, with nothing missing."""
         return not (self.problems or self.salvaged or (self.dry_run and self.threads))
 
     def __str__(self) -> str:

@@ -34,16 +34,16 @@ S = TypeVar("S")
 
 
 class Run(AsyncOnly, Generic[S]):
-    """One unit of work on an agent's lane; make one with `client.run(...)`."""
+    """One unit of work on an agent's lane, made by `client.run(...)`."""
 
     branch: str | None
-    """The line that it saves on; None before the first step of an empty lane."""
+    """The branch that it saves on; None before the first step of an empty lane."""
     attempt: int
-    """How often the run was entered, this time included."""
+    """How often the run has been entered, this time included."""
     is_new: bool
-    """Whether the lane was empty."""
+    """Whether the lane was empty when the run was entered."""
     resumed: bool
-    """Whether it goes on with a run that was left open: by a crash, an error, a signal."""
+    """Whether it continues a run that was left open by a crash, an error or a signal."""
 
     __reduce__ = arguments.not_picklable
 
@@ -73,7 +73,7 @@ class Run(AsyncOnly, Generic[S]):
 
     @property
     def state(self) -> S:
-        """The working copy: the state of the last good step, else `initial`, else None."""
+        """The working copy: at first the state of the last good step, else `initial`, else None."""
         if self._phase == "new":
             self._check_open()
         return self._state  # type: ignore[no-any-return]
@@ -86,17 +86,17 @@ class Run(AsyncOnly, Generic[S]):
 
     @property
     def run_id(self) -> str:
-        """Stays the same when an open run is entered again."""
+        """The id of the run, which stays the same when an open run is entered again."""
         return show_id(self._run)
 
     @property
     def base(self) -> str | None:
-        """The id of the checkpoint that the next save follows."""
+        """The id of the checkpoint that the next save follows; None in an empty lane."""
         return self._row.label if self._row else None
 
     @property
     def step_index(self) -> int | None:
-        """The step of the checkpoint that the next save follows."""
+        """The step index of the checkpoint that the next save follows; None in an empty lane."""
         return self._row.step if self._row else None
 
     # entering and leaving
@@ -198,10 +198,10 @@ class Run(AsyncOnly, Generic[S]):
         context: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Commit a step: `run.state`, or the state given, which becomes the working copy.
+        """Commit a step: `run.state`, or the state given, which then becomes the working copy.
 
-        On disk when it returns. Raises StaleWriterError when the head was moved by somebody else,
-        ThreadDeletedError when the thread was deleted; then nothing was written.
+        When this returns, the step is as safe as the store is durable. Raises StaleWriterError if
+        somebody moved the head, ThreadDeletedError if the thread was deleted; then nothing is kept.
         """
         self._check_open()
         if not isinstance(state, Sentinel):
@@ -250,11 +250,11 @@ class Run(AsyncOnly, Generic[S]):
         return label
 
     async def append(self, path: str, *items: Any, step_name: str | None = None) -> str:
-        """Commit the last good step with items appended to the list at `path`.
+        """Commit the last good step with items appended to the list at `path`, and nothing else.
 
-        Appends to `run.state` too, but commits exactly base + items; costs the same however long
-        the list is. Raises KeyError for a path that is not there, TypeError for one to no list.
-        The same call as the very next one, after one that was interrupted, appends once.
+        Appends to `run.state` as well. Costs the same however long the list is. Raises KeyError for
+        a path that is not there, and TypeError for one that leads to no list. An interrupted call
+        may be repeated as the very next call: the items are then appended once.
         """
         self._check_open()
         about = self._about(step_name)
@@ -340,9 +340,9 @@ class Run(AsyncOnly, Generic[S]):
             raise moved_on(f"{self.session_id}/{self.agent_id}", found, None, REMOVED) from None
 
     async def finish(self, result: Any = None) -> None:
-        """Say that the work is done: the thread's status becomes `done`.
+        """Mark the work as done, with an optional result: the thread's status becomes `done`.
 
-        Raises StaleWriterError when somebody else has entered the run and saved in it.
+        Raises StaleWriterError if somebody else has entered the run and saved in it.
         """
         self._check_open()
         packed = b"" if result is None else self._core.codec.pack_whole(result, "result")

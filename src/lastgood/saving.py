@@ -51,20 +51,20 @@ class Saving:
         metadata: Mapping[str, Any] | None = None,
         **tags: Any,
     ) -> str:
-        """Persist an agent's whole state in its lane of a thread; returns the checkpoint's id.
+        """Save an agent's whole state in its lane of a thread and return the checkpoint's id.
 
-        Raises SerializationError with the path of a value that cannot be kept.
+        Raises SerializationError, with the path, for a value that cannot be stored.
 
-        - `session_id`: the thread. Left out, a new one is made; the checkpoint names it.
-        - `parent_id`: what it follows, None for nothing; left out, whatever the head is when it
-          commits, which cannot notice a lost update inside the state: use `run()` for that. If it
-          is no longer the head: a visible branch, or StaleWriterError with `on_conflict="reject"`.
-        - `context`: small facts of the case, such as an invoice number. They go along at a handoff.
-        - `step_index`, `step_name`: which step this is; left out, the index is the parent's + 1.
-        - `ttl_seconds`: after this time the checkpoint is gone for every reader.
-        - `branch`: the line to save on, which may be a new one; left out, the current one.
-        - `checkpoint_id`: a UUID of your choice. A repeated save under it is stored once.
-        - `metadata`, and any other word: what `log()` and `threads()` can filter by.
+        - `session_id`: the thread. By default a new one is created; the checkpoint names it.
+        - `parent_id`: the checkpoint to follow, None for none; by default the head at commit, which
+          cannot notice a lost update inside the state (use `run()`). If it is no longer the head,
+          the save makes a visible branch; with `on_conflict="reject"` it is a StaleWriterError.
+        - `context`: small facts of the case, such as an invoice number. A handoff passes them on.
+        - `step_index`, `step_name`: which step this is. The default index is the parent's + 1.
+        - `ttl_seconds`: the time after which the checkpoint is gone for every reader.
+        - `branch`: the branch to save on, which may be a new one; by default the current one.
+        - `checkpoint_id`: a UUID of your choice. A save repeated under it is stored once.
+        - `metadata` and any other keyword: what `log()` and `threads()` can filter by.
         """
         thread, agent = arguments.session(session_id), check_name(agent_id, "agent_id")
         parent = arguments.parent(parent_id, thread)
@@ -94,10 +94,10 @@ class Saving:
         return await self._driver.run(operations.save(self._core, intent, named))
 
     async def restore(self, ref: str, verify: bool = True) -> Checkpoint:
-        """The checkpoint, its state equal to what was saved, type for type.
+        """Return a checkpoint with its state, which equals what was saved, type for type.
 
-        `verify=False` does not check that the fields give the digest; pages are checked anyway.
-        Raises CheckpointNotFoundError, CheckpointExpiredError, CheckpointIntegrityError.
+        `verify=False` skips the check that the fields match the digest; pages are checked anyway.
+        Raises CheckpointNotFoundError, CheckpointExpiredError or CheckpointIntegrityError.
         """
         found = await self._driver.run(operations.restore(self._core, ref, verify=verify))
         return self._core.built(found)
@@ -111,12 +111,13 @@ class Saving:
         note: str | None = None,
         ttl_seconds: float | timedelta | Sentinel | None = INHERIT,
     ) -> str:
-        """Give a state to another agent: a new checkpoint at the head of the target's lane.
+        """Give a state to another agent, as a new checkpoint at the head of that agent's lane.
 
-        Its parent is the source, so the chain is kept; it shows in both timelines. What is left of
-        the source's time is inherited unless `ttl_seconds` says otherwise. `schema` names the shape
-        of the state for whoever takes it (`handoff_schema`), `note` says why (it becomes the
-        metadata `handoff_note`).
+        Returns the id of the new checkpoint. Its parent is the source checkpoint, so the chain is
+        kept, and it shows in the timelines of both agents. It inherits what is left of the source's
+        time to live, unless `ttl_seconds` says otherwise. `schema` names the shape of the state for
+        the agent that takes it (kept as `handoff_schema`); `note` says why the state is handed over
+        (kept as the metadata `handoff_note`).
         """
         target = check_name(target_agent_id, "target_agent_id")
         arguments.name(schema, "schema")
@@ -129,10 +130,11 @@ class Saving:
     async def timeline(
         self, agent_id: str, session_id: str, limit: int = 50, *, shared: bool = False
     ) -> list[Checkpoint]:
-        """An agent's checkpoints with their states, newest first.
+        """Return an agent's checkpoints with their states, newest first.
 
-        With `shared`, a large part that did not change from state to state is one object in all of
-        them: many states take the time and memory of one. Look at them, but change none.
+        With `shared=True`, a large part that did not change from state to state is the same object
+        in all of them, so many states take the time and memory of one. Read such states, but do not
+        change them.
         """
         listing = Listing(
             thread=check_name(session_id, "session_id"),
@@ -143,11 +145,17 @@ class Saving:
         return self._core.built_line(found, shared=shared)
 
     async def expire(self, ref: str) -> bool:
-        """Remove a checkpoint now; False if it is not there. Its neighbours stay."""
+        """Remove a checkpoint now; return False if it is not there.
+
+        The checkpoints before and after it stay.
+        """
         return await self._driver.run(operations.expire(self._core, ref))
 
     async def put(self, checkpoint: Checkpoint) -> str:
-        """Store a checkpoint made by `CheckpointBuilder`; doing it again changes nothing."""
+        """Store a checkpoint made by `CheckpointBuilder` and return its id.
+
+        Storing the same one again changes nothing.
+        """
         arguments.built(checkpoint)
         if not checkpoint.verify_integrity():
             raise CheckpointIntegrityError(
@@ -158,10 +166,10 @@ class Saving:
         return await self._driver.run(operations.save(self._core, intent))
 
     async def delete(self, session_id: str) -> bool:
-        """Remove a thread and everything in it; False if it is not there.
+        """Delete a thread and everything in it; return False if it is not there.
 
-        A writer that still holds a part of it gets ThreadDeletedError; a new root save or a new
-        run begins the id anew.
+        A writer that still holds a part of the thread gets ThreadDeletedError. A new root save or a
+        new run begins the thread anew, under the same id.
         """
         thread = check_name(session_id, "session_id")
         return await self._driver.run(operations.delete(self._core, thread))

@@ -35,13 +35,14 @@ class Sweeping:
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Swept:
-        """Free what nobody can read any more, in the whole store or in one thread.
+        """Free the space of what nobody can read any more, in the whole store or in one thread.
 
-        Removes checkpoints that are over their time for longer than the grace: until then a run
-        may still go on from one. A thread of which nothing else is left goes as a whole. Then the
-        pages that no checkpoint needs are removed, those of expired and pruned ones. Others may
-        save meanwhile; a thread that is damaged is left as it is, and named. `progress` is called
-        with the threads looked at. Raises CheckpointNotFoundError for a thread that is not there.
+        Checkpoints are removed once they have been expired for longer than `grace_seconds`; until
+        then a run may still continue from one. A thread of which nothing else is left is removed as
+        a whole. Then the pages that no checkpoint needs are removed: those of expired and pruned
+        checkpoints. Others may save meanwhile. A damaged thread is left as it is, and the result
+        names it. `progress` is called with the number of threads looked at. Raises
+        CheckpointNotFoundError for a thread that is not there.
         """
         rules = Rules(arguments.grace(grace_seconds), dry_run)
         section = Section("thread", name=arguments.name(session_id, "session_id"))

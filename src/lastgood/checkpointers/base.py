@@ -51,10 +51,10 @@ def _page(offset: int | None, limit: int | None) -> tuple[int, int]:
 
 
 class BaseCheckpointer(ABC, Generic[StateT]):
-    """Where the threads of an agent are kept.
+    """Keeps the threads of an agent: their states, their messages and what is known of them.
 
-    A subclass defines the thirteen abstract methods. Their blocking twins, named without the
-    leading "a", work in scripts, in threads and inside a running event loop.
+    A subclass defines the thirteen abstract methods. The blocking twins of all methods, which are
+    named without the leading "a", work in scripts, in threads and inside a running event loop.
     """
 
     _bound: type | None = None
@@ -63,17 +63,17 @@ class BaseCheckpointer(ABC, Generic[StateT]):
 
     @property
     def state_type(self) -> type | None:
-        """The class that states come back as; None: the one they were saved as."""
+        """The class that states come back as; None means the one that they were saved as."""
         if self._bound is not None:
             return self._bound
         declared = get_args(getattr(self, "__orig_class__", None))
         return declared[0] if declared and is_state_type(declared[0]) else None
 
     def bind_state_type(self, state_type: type) -> None:
-        """Say which class states come back as; a graph does so when it is compiled.
+        """Set the class that states come back as; a graph does so when it is compiled.
 
-        Raises TypeError for what is no dataclass, pydantic model or dict, and ValueError if
-        another class is bound already: one checkpointer serves one class.
+        Raises TypeError for a class that is not a dataclass, a pydantic model or a dict, and
+        ValueError if another class is bound already: one checkpointer serves one class.
         """
         bound = self._bound
         if bound not in (None, check_state_type(state_type)):
@@ -88,33 +88,36 @@ class BaseCheckpointer(ABC, Generic[StateT]):
 
     @abstractmethod
     async def asetup(self) -> Any:
-        """Get ready: open the store, make what is missing. May be called again."""
+        """Get ready: open the store and make what is missing; this may be called again."""
 
     async def arelease(self) -> Any:
-        """Let go of connections."""
+        """Release connections."""
         return None
 
     # states
 
     @abstractmethod
     async def aput_state(self, config: Config, state: StateT) -> StateT:
-        """Keep a state of the thread; gives back the state."""
+        """Save a state as the newest one of the thread and return it."""
 
     @abstractmethod
     async def aget_state(self, config: Config) -> StateT | None:
-        """The newest state of the thread."""
+        """Return the newest state of the thread, or None if it has none."""
 
     @abstractmethod
     async def aclear_state(self, config: Config) -> Any:
-        """Remove every state of the thread, what is cached too. Messages stay."""
+        """Remove every state of the thread, the cached one included; messages stay."""
 
     @abstractmethod
     async def aput_state_cache(self, config: Config, state: StateT) -> Any:
-        """Keep a state for a while, until the next one is put."""
+        """Cache a state of the thread for a while, at most until the next state is put."""
 
     @abstractmethod
     async def aget_state_cache(self, config: Config) -> StateT | None:
-        """The state that was cached last."""
+        """Return the state that was cached last.
+
+        The built-in checkpointers return the newest state if none is cached or one was put since.
+        """
 
     async def aput_checkpoint(
         self,
@@ -123,9 +126,9 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         messages: Sequence[Message] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> StateT:
-        """Keep a state and messages, to which metadata is added.
+        """Save a state and messages, and return the state; `metadata` is added to each message.
 
-        The built-in checkpointers do so in one commit; this one does one after the other.
+        The built-in checkpointers save all in one commit; this method saves the state first.
         """
         await self.aput_state(config, state)
         if messages:
@@ -136,7 +139,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
 
     @abstractmethod
     async def aput_messages(self, config: Config, messages: Sequence[Message]) -> Any:
-        """Append messages to the thread; one that is there already, by its id, is not doubled."""
+        """Append messages to the thread; one whose id is there already is not added twice."""
 
     @abstractmethod
     async def aget_messages(
@@ -146,15 +149,15 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[Message]:
-        """The messages of the thread in order, or those that have a text in them."""
+        """Return the messages of the thread in order; with `search`, those that have that text."""
 
     @abstractmethod
     async def aget_message(self, config: Config, message_id: str) -> Message | None:
-        """One message by its id."""
+        """Return the message with an id, or None if the thread has none."""
 
     @abstractmethod
     async def adelete_message(self, config: Config, message_id: str) -> Any:
-        """Remove a message."""
+        """Remove the message with an id."""
 
     # threads
 
@@ -166,28 +169,28 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[ThreadInfo]:
-        """The threads that there are, or those that have a text in their id or name."""
+        """Return the threads; with `search`, those that have that text in their id or name."""
 
     @abstractmethod
     async def aget_thread(self, config: Config) -> ThreadInfo | None:
-        """What is known of the thread."""
+        """Return what is known of the thread, or None if there is no such thread."""
 
     @abstractmethod
     async def adelete_thread(self, config: Config) -> Any:
-        """Remove the thread with its states and messages."""
+        """Remove the thread, with its states and messages."""
 
     async def aput_thread(self, config: Config, thread_info: ThreadInfo) -> Any:
-        """Name a thread, keep metadata of it."""
+        """Give the thread a name, and keep metadata about it."""
         raise NotImplementedError(f"{type(self).__name__} keeps no names of threads")
 
     # tool results, and requests to stop
 
     async def aput_tool_result(self, config: Config, tool_call_id: str, result: Any) -> Any:
-        """Note what came of a tool call, so that it is not made a second time."""
+        """Keep the result of a tool call, so that the call is not made a second time."""
         raise NotImplementedError(f"{type(self).__name__} keeps no tool results")
 
     async def aget_tool_result(self, config: Config, tool_call_id: str) -> Any:  # noqa: ARG002
-        """What came of a tool call; None if it is not noted."""
+        """Return the result that was kept for a tool call, or None if there is none."""
         return None
 
     async def arequest_stop(self, config: Config) -> Any:
@@ -195,11 +198,11 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         raise NotImplementedError(f"{type(self).__name__} keeps no requests to stop")
 
     async def ais_stop_requested(self, config: Config) -> bool:  # noqa: ARG002
-        """Whether somebody asked to stop."""
+        """Return whether somebody has asked that the thread stop."""
         return False
 
     async def aclear_stop_request(self, config: Config) -> Any:  # noqa: ARG002
-        """Take the request back."""
+        """Withdraw the request to stop."""
         return None
 
     # other names for the same
@@ -211,7 +214,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[Message]:
-        """The same as `aget_messages`, which gets a number for each that was left out."""
+        """The same as `aget_messages`, to which it always passes numbers as offset and limit."""
         return await self.aget_messages(config, search, *_page(offset, limit))
 
     async def alist_threads(
@@ -221,7 +224,7 @@ class BaseCheckpointer(ABC, Generic[StateT]):
         offset: int | None = None,
         limit: int | None = None,
     ) -> list[ThreadInfo]:
-        """The same as `aget_threads`, which gets a number for each that was left out."""
+        """The same as `aget_threads`, to which it always passes numbers as offset and limit."""
         return await self.aget_threads(config, search, *_page(offset, limit))
 
     async def aclean_thread(self, config: Config) -> Any:

@@ -20,7 +20,7 @@ POOL_OPTIONS = ("min_size", "max_size")
 
 
 class InMemoryCheckpointer(ClientCheckpointer[StateT]):
-    """Threads in this process, which end with it: for tests and single-process jobs."""
+    """Keeps threads in memory until the process ends: for tests and single-process jobs."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class InMemoryCheckpointer(ClientCheckpointer[StateT]):
 
 
 class SqliteCheckpointer(ClientCheckpointer[StateT]):
-    """Threads in one file, for any number of processes on one machine."""
+    """Keeps threads in one SQLite file, for any number of processes on one machine."""
 
     def __init__(
         self,
@@ -59,12 +59,13 @@ class SqliteCheckpointer(ClientCheckpointer[StateT]):
 
 
 class PgCheckpointer(ClientCheckpointer[StateT]):
-    """Threads in PostgreSQL, for any number of machines.
+    """Keeps threads in PostgreSQL, for any number of machines.
 
-    Takes a connection string, or a pool of psycopg 3 that you own; `pool_config` has the `max_size`
-    of the pool that is made otherwise. With a Redis, given by its address, its client or its pool,
-    states that were read are kept there for `cache_ttl` seconds. Ids of all types are kept as text,
-    so `id_type` and `user_id_type` change nothing.
+    Pass a connection string as `postgres_dsn`, or a psycopg 3 pool that you own as `pg_pool`. With
+    a connection string, `pool_config` may set the `max_size` of the pool that is made. With a
+    Redis, given by its address, its client or its pool, states that were read are kept there for
+    `cache_ttl` seconds. Ids of all types are kept as text, so `id_type` and `user_id_type` change
+    nothing.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class PgCheckpointer(ClientCheckpointer[StateT]):
 
 
 class RedisCheckpointer(ClientCheckpointer[StateT]):
-    """Threads in Redis or Valkey; how durable they are there is told by `client.durability`."""
+    """Keeps threads in Redis or Valkey; `client.durability` tells how durable they are there."""
 
     def __init__(
         self,

@@ -12,9 +12,10 @@ from lastgood.checkpointers.values import CacheValues
 class ClientCheckpointer(
     StoredStates[StateT], StoredThreads[StateT], StoredNotes[StateT], CacheValues[StateT]
 ):
-    """Threads and messages in the store of a client.
+    """Keeps threads and messages in the store of a client.
 
-    `client` is there for history, fork, diff and rewind: a state that is put is a checkpoint of its
-    thread, by the agent "agent". `cache_ttl` is for `aput_state_cache`. With
-    `enforce_user_isolation=False` a `user_id` names the owner of new threads, and hides nothing.
+    Each state that is put is a checkpoint of its thread, by the agent "agent", so the attribute
+    `client` serves for history, fork, diff and rewind. `cache_ttl` is the number of seconds for
+    which `aput_state_cache` keeps a state. With `enforce_user_isolation=False`, a `user_id` names
+    the owner of new threads, and hides nothing.
     """

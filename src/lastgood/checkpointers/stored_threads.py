@@ -106,7 +106,7 @@ class StoredThreads(Stored[StateT]):
         return bool((await self._written(operations.commit(self._core, where, intent))).answer)
 
     async def aget_thread_owner(self, thread_id: str) -> str | None:
-        """Whose a thread is; None if it is nobody's or not there."""
+        """Return the user whose thread it is, or None if it is nobody's or not there."""
         where = read_config({"thread_id": thread_id})
         found = await self._driver.run(operations.look(self._core, where))
         return found.live.owner if found.live else None

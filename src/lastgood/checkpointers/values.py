@@ -27,14 +27,17 @@ class CacheValues(Stored[StateT]):
     async def aput_cache_value(
         self, namespace: str, key: str, value: Any, ttl_seconds: float | None = None
     ) -> None:
-        """Keep a value for some seconds, more than 0; without `ttl_seconds` until it is cleared."""
+        """Keep a value under a key of a namespace.
+
+        It is kept for `ttl_seconds`, which must be more than 0; by default until it is cleared.
+        """
         core, ttl = self._core, seconds(ttl_seconds)
         draft = ItemDraft(SHELF, _key(key), core.codec.pack_whole(value, "value"), ttl=ttl)
         intent = ChangeItems(self._cache_tenant, _namespace(namespace), puts=(draft,))
         await self._driver.run(change_items(core, intent))
 
     async def aget_cache_value(self, namespace: str, key: str) -> Any:
-        """A value that was kept; None if it is not there or over its time."""
+        """Return a value that was kept, or None if it is not there or has expired."""
         wanted = _key(key)
         listing = ItemListing(_namespace(namespace), SHELF, prefix=wanted, limit=1)
         rows = await self._driver.run(list_items(self._core, [listing], self._cache_tenant))
@@ -42,13 +45,13 @@ class CacheValues(Stored[StateT]):
         return self._core.codec.unpack(found[0].value) if found else None
 
     async def aclear_cache_value(self, namespace: str, key: str) -> bool:
-        """Remove a value; whether it was there."""
+        """Remove a value that was kept; return whether it was there."""
         place = SHELF, _key(key)
         intent = ChangeItems(self._cache_tenant, _namespace(namespace), drops=(place,), opens=False)
         return place in (await self._driver.run(change_items(self._core, intent))).before
 
     async def alist_cache_keys(self, namespace: str, prefix: str | None = None) -> list[str]:
-        """The keys of a namespace, or those that begin with a text, letter for letter."""
+        """Return the keys of a namespace, or those that begin with `prefix`, letter for letter."""
         start = b"" if prefix in (None, "") else check_name(prefix, "prefix").encode()
         listing = ItemListing(_namespace(namespace), SHELF, prefix=start)
         rows = await self._driver.run(_all(self._core, listing, self._cache_tenant))

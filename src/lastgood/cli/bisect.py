@@ -110,7 +110,10 @@ def _print(found: Bisection, options: Namespace) -> None:
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument("thread", metavar="THREAD", help="the thread; its current line is searched")
     parser.add_argument(
-        "rest", metavar="-- CMD", nargs="*", help="gets the state as JSON on its standard input"
+        "rest",
+        metavar="-- CMD",
+        nargs="*",
+        help="the command that judges a state, which it gets as JSON on its standard input",
     )
     agent_option(parser)
     json_option(parser)
@@ -119,21 +122,22 @@ def _options(parser: ArgumentParser) -> None:
 BISECT = Command(
     name="bisect",
     help="find the step at which a state went bad",
-    description="Find the step at which a state went bad, with a command that can tell good from "
-    "bad. It looks at few states: about thirty for a thousand steps.",
+    description="""\
+Find the step at which a state went bad, with a command that can tell good from bad. Only a few
+states are looked at: about thirty for a thousand steps.""",
     options=_options,
     run=run,
     takes_rest=True,
     epilog=f"""\
-CMD gets the state as JSON on its standard input and the checkpoint's name in {VARIABLE}. Its exit
-code says what it thinks: 0 means good, 1 to 124, 126 and 127 mean bad, anything else stops the
+CMD gets the state as JSON on its standard input, and the checkpoint's name in {VARIABLE}. It
+judges by its exit code: 0 means good; 1 to 124, 126 and 127 mean bad; anything else stops the
 search. What it prints goes to standard error. The exit code of bisect is 0 if there is a bad step,
-1 if there is none, 4 if CMD stopped the search.
+1 if there is none, and 4 if CMD stopped the search.
 
 examples:
   lastgood bisect run-001 -- grep -q '"currency": "EUR"'
   lastgood bisect run-001 -- python check.py
 
 with --json: {{"first", "before", "tested", "flips": [NAME], "certain"}}; checkpoints are as in
-`log --json` or null""",
+`log --json`, or null""",
 )

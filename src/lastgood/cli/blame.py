@@ -53,8 +53,12 @@ def _print(found: Blame) -> None:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF", help="where to begin: thread, thread@SEQ, an id, ...")
-    parser.add_argument("path", metavar="PATH", help="the value, such as messages[3].text")
+    parser.add_argument(
+        "ref", metavar="REF", help="the checkpoint to begin at: thread, thread@SEQ, an id, ..."
+    )
+    parser.add_argument(
+        "path", metavar="PATH", help="the path of the value, such as messages[3].text"
+    )
     json_option(parser)
 
 
@@ -70,5 +74,5 @@ examples:
   lastgood blame run-001@42 'messages[3].text'
 
 with --json: {"path", "value", "checkpoint", "before", "path_then"}; checkpoints are as in `log
---json`, "before" may be null""",
+--json`; "before" may be null""",
 )

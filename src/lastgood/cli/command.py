@@ -13,13 +13,13 @@ DONE, NO, USAGE, ABSENT, FAILED, INTERRUPTED, UNREAD = 0, 1, 2, 3, 4, 130, 141
 
 EXIT_CODES = {
     DONE: "done; nothing differs, nothing is wrong",
-    NO: "the answer is no: a difference, a problem that was found, a question answered with no",
-    USAGE: "the command was not understood: an unknown option, a ref or path that is none",
-    ABSENT: "not there: no store, no such thread, checkpoint, branch, tag or path",
+    NO: "the answer is no: there is a difference or a problem, or a question was answered with no",
+    USAGE: "the command was not understood: an unknown option, or text that is no ref or path",
+    ABSENT: "not there: there is no store, or no such thread, checkpoint, branch, tag or path",
     FAILED: "the store, the output or a judging command could not be used, or the change was "
-    "refused: damaged, busy, full, moved on",
+    "refused:\n       damaged, busy, full, moved on",
     INTERRUPTED: "interrupted from the keyboard",
-    UNREAD: "the reader of the output went away, as `| head` does; that is no answer",
+    UNREAD: "the reader of the output went away, as `| head` does; this is not an answer",
 }
 
 
@@ -53,7 +53,7 @@ class Command:
 
 def agent_option(parser: ArgumentParser) -> None:
     """The lane of a thread that has several."""
-    parser.add_argument("--agent", metavar="NAME", help="the agent, if the thread has several")
+    parser.add_argument("--agent", metavar="NAME", help="which agent, if the thread has several")
 
 
 def limit_option(parser: ArgumentParser, default: int, what: str) -> None:

@@ -220,7 +220,9 @@ _NAMES: dict[str, Callable[[BlockingClient, list[str]], list[str]]] = {
 
 
 def _completion_options(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", metavar="SHELL", choices=sorted(_SCRIPTS), help="bash, fish, zsh")
+    parser.add_argument(
+        "shell", metavar="SHELL", choices=sorted(_SCRIPTS), help="bash, fish or zsh"
+    )
 
 
 def _complete_options(parser: ArgumentParser) -> None:

@@ -124,16 +124,16 @@ def _options(parser: ArgumentParser) -> None:
         what = f"path or URL of the store to {does}"
         parser.add_argument(name, metavar=name.upper(), type=given, help=what)
     parser.add_argument(
-        "--thread", metavar="THREAD", action="append", help="only this thread; may be repeated"
+        "--thread", metavar="THREAD", action="append", help="copy only this thread; may be repeated"
     )
     parser.add_argument(
-        "--since", metavar="TIME", help="only threads that changed since then (ISO 8601)"
+        "--since", metavar="TIME", help="copy only threads that changed since then (ISO 8601)"
     )
     parser.add_argument(
-        "--revive", action="store_true", help="bring back threads that were deleted there"
+        "--revive", action="store_true", help="bring back threads that were deleted in the target"
     )
     parser.add_argument(
-        "--salvage", action="store_true", help="copy what is left of threads that are damaged"
+        "--salvage", action="store_true", help="copy what is left of damaged threads"
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be copied")
     tenant_option(parser)
@@ -142,17 +142,18 @@ def _options(parser: ArgumentParser) -> None:
 
 COPY = Command(
     name="copy",
-    help="copy threads into another store, verified; goes on where it stopped",
+    help="copy threads into another store, verified; resumes where it stopped",
     description="""\
 Copy threads into another store of any kind: every checkpoint with its id, seq, time and checksum,
 branches, tags, runs and items. The source is only read. Each thread is read back and compared
-before it becomes visible in the target. After an interruption, the same command goes on where it
-stopped. A thread that is in the target with other content is left alone.""",
+before it becomes visible in the target. After an interruption, the same command resumes where it
+stopped. A thread that the target has with other content is left alone.""",
     options=_options,
     run=run,
     epilog="""\
-The exit code is 1 if a thread was not copied: it differs there, was deleted there, is damaged, or
-never stood still; and if one was salvaged. What is missing of it is named.
+The exit code is 1 if a thread was not copied, because it differs in the target, was deleted there,
+is damaged, or never stood still. It is also 1 if a thread was salvaged; what is missing from that
+thread is named.
 
 examples:
   lastgood copy lastgood.db postgresql://app@db.example/agents

@@ -137,32 +137,36 @@ def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--schema", metavar="NAME", help=f"the schema (default: that of the URL, else {DEFAULT})"
     )
-    parser.add_argument("--role", metavar="NAME", help="sql: also what a role needs that only uses")
+    parser.add_argument(
+        "--role",
+        metavar="NAME",
+        help="sql: also print the grants for a role that only uses the tables",
+    )
     parser.add_argument(
         "--since",
         metavar="FORMAT",
         type=int,
         default=0,
-        help="sql: only what leads on from there; where the tables are there and up to date, "
-        f"--since {postgres_schema.FORMAT} --role NAME prints the rights alone",
+        help="sql: print only what leads on from this format; if the tables are up to date, "
+        f"--since {postgres_schema.FORMAT} --role NAME prints the grants alone",
     )
     json_option(parser)
 
 
 DB = Command(
     name="db",
-    help="the tables of a store in PostgreSQL: status, migrate, sql",
+    help="manage the tables of a store in PostgreSQL: status, migrate, sql",
     description="""\
-The tables of a store in PostgreSQL. A client makes them at its first use, if its role may; these
-commands are for when it may not, or shall not.
+Manage the tables of a store in PostgreSQL. A client creates them at its first use, if its role may
+do so; these commands are for when it may not, or should not.
 
-  status   say which format is there, and whether something is to be done; makes nothing.
-  migrate  make the tables, or bring them up to date; others may use the store meanwhile.
+  status   say which format is there and whether there is something to do; create nothing.
+  migrate  create the tables, or bring them up to date; others may use the store meanwhile.
   sql      print what migrate would run, for a database administrator; needs no database.""",
     options=_options,
     run=run,
     epilog="""\
-The exit code of status is 1 if the tables are not there, not up to date or too new.
+The exit code of status is 1 if the tables are not there, are not up to date, or are too new.
 
 examples:
   lastgood db status --store postgresql://app@db.example/agents

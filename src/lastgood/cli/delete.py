@@ -68,15 +68,16 @@ def _ask(info: ThreadInfo, options: Namespace) -> None:
 
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument("thread", metavar="THREAD", help="the thread")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     json_option(parser)
 
 
 DELETE = Command(
     name="delete",
     help="delete a thread and everything in it; asks first",
-    description="Delete a thread and everything in it. This cannot be undone: it asks on a "
-    "terminal, and needs --yes elsewhere.",
+    description="""\
+Delete a thread and everything in it. This cannot be undone: on a terminal, the command asks first;
+elsewhere it needs --yes.""",
     options=_options,
     run=run,
     epilog="""\

@@ -225,12 +225,14 @@ def _excerpt(count: int, middle: int) -> list[int]:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("--keep", action="store_true", help="keep the database and say where it is")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the database, and say where it is"
+    )
 
 
 DEMO = Command(
     name="demo",
-    help="kill an agent in the middle of a step and watch it go on",
+    help="kill an agent in the middle of a step and watch it continue",
     description="Kill an agent in the middle of a step, start it again, and check what it kept.",
     options=_options,
     run=run,

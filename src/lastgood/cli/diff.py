@@ -129,21 +129,25 @@ def _where_they_differ(old: str, new: str, room: int) -> tuple[str, str]:
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="a checkpoint: thread, thread@SEQ, an id, ...")
     parser.add_argument(
-        "b", metavar="B", nargs="?", help="another; left out, A is compared with the one before it"
+        "b",
+        metavar="B",
+        nargs="?",
+        help="the checkpoint to compare A with (default: A is compared with the step before it)",
     )
-    parser.add_argument("--full", action="store_true", help="cut nothing")
+    parser.add_argument("--full", action="store_true", help="do not shorten anything")
     json_option(parser)
 
 
 DIFF = Command(
     name="diff",
     help="compare the states of two checkpoints",
-    description="Compare the states of two checkpoints, of any threads, agents and branches; or "
-    "one with the step before it.",
+    description="""\
+Compare the states of two checkpoints, of any threads, agents and branches, or the state of one with
+that of the step before it.""",
     options=_options,
     run=run,
     epilog="""\
-Signs: + added, - removed, ~ changed, > moved. The exit code is 0 if the states are equal, 1 if
+Signs: + added, - removed, ~ changed, > moved. The exit code is 0 if the states are equal, and 1 if
 they differ.
 
 examples:
@@ -151,6 +155,6 @@ examples:
   lastgood diff run-001@tag:checked run-001
 
 with --json: {"a", "b", "equal", "summary", "changes": [{"op", "path", "old", "new", "source"}],
-"json_patch"}; op is add, remove, replace or move, values are in the text spelling of the codec,
+"json_patch"}; op is add, remove, replace or move; values are in the text spelling of the codec;
 "json_patch" (RFC 6902) is null for states that are not plain JSON""",
 )

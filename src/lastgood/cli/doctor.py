@@ -65,14 +65,15 @@ def _options(parser: ArgumentParser) -> None:
 
 DOCTOR = Command(
     name="doctor",
-    help="look at the environment: versions, store, disk, clock",
-    description="Look at the environment: versions, the clock, the store's file or directory and "
-    "its disk, or its server with its settings and the way there. Each line is ok, a warning "
-    "or a problem, with what to do.",
+    help="check the environment: versions, store, disk, clock",
+    description="""\
+Check the environment: versions, the clock, and the store's file or directory with its disk, or else
+its server with the settings there and the way to it. Each line is ok, a warning or a problem, with
+what to do.""",
     options=_options,
     run=run,
     epilog="""\
-It does not read the data: `lastgood verify` does.
+The data itself is not read: `lastgood verify` does that.
 
 examples:
   lastgood doctor

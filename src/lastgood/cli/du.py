@@ -58,20 +58,25 @@ def _row(each: Size) -> list[Cell]:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("thread", metavar="THREAD", nargs="?", help="the paths of one thread")
+    parser.add_argument(
+        "thread",
+        metavar="THREAD",
+        nargs="?",
+        help="show the paths of this thread (default: the threads of the store)",
+    )
     limit_option(parser, 20, "rows")
     json_option(parser)
 
 
 DU = Command(
     name="du",
-    help="show what takes the space: threads, or the paths of one",
-    description="Show what takes the space: the threads of a store, or the paths of one thread, "
-    "the largest first.",
+    help="show what takes up space: threads, or the paths of one",
+    description="""\
+Show what takes up space: the threads of a store, or the paths of one thread, the largest first.""",
     options=_options,
     run=run,
     epilog="""\
-"as states" counts every state whole, as if each step had stored it; "stored" is what there is.
+"as states" counts every state whole, as if each step had stored it; "stored" counts what is stored.
 
 examples:
   lastgood du

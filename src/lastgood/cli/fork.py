@@ -98,40 +98,44 @@ def _print(source: Header, made: Header, lane: list[str], options: Namespace) ->
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF", help="where to begin: thread, thread@SEQ, an id, ...")
+    parser.add_argument(
+        "ref", metavar="REF", help="the checkpoint to begin at: thread, thread@SEQ, an id, ..."
+    )
     parser.add_argument(
         "--set",
         metavar="PATH=JSON",
         action="append",
         default=[],
-        help="put a value at a path of the state; again for more",
+        help="put a value at a path of the state; may be repeated",
     )
     parser.add_argument(
         "--remove",
         metavar="PATH",
         action="append",
         default=[],
-        help="take a path away; again for more",
+        help="remove what is at a path of the state; may be repeated",
     )
     parser.add_argument("--branch", metavar="NAME", help="the name of the new branch")
-    parser.add_argument("--switch", action="store_true", help="let the agent go on from the fork")
+    parser.add_argument(
+        "--switch", action="store_true", help="let the agent continue from the fork"
+    )
     json_option(parser)
 
 
 FORK = Command(
     name="fork",
-    help="begin a branch at any checkpoint, with another state if asked",
-    description="Begin a branch at any checkpoint, with another state if asked. The line that is "
-    "there stays as it is.",
+    help="begin a branch at any checkpoint, with a changed state if asked",
+    description="""\
+Begin a branch at any checkpoint, with a changed state if asked. The old line stays as it is.""",
     options=_options,
     run=run,
     epilog="""\
-Paths are those of the state as it was. An index one past the end of a list appends.
+All paths refer to the state as it was. An index one past the end of a list appends.
 
 examples:
   lastgood fork run-001@42 --set 'plan.goal="refund"' --branch refund --switch
   lastgood fork run-001@42 --set 'limits.retries=3' --remove 'messages[7]'
 
-with --json: the new checkpoint as in `log --json`, "source" (the short name of where it began) and
-"current" (whether the agent goes on from it)""",
+with --json: the new checkpoint as in `log --json`, "source" (the short name of the checkpoint
+where it began) and "current" (whether the agent continues from it)""",
 )

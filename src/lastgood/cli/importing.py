@@ -194,42 +194,48 @@ def _about_writes(count: Count) -> Iterator[str]:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("source", metavar="KIND", choices=list(SOURCES), help=", ".join(SOURCES))
-    parser.add_argument("where", metavar="PATH_OR_DSN", help="the file, or the address")
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what it would come to, and change nothing"
+        "source",
+        metavar="KIND",
+        choices=list(SOURCES),
+        help=f"what to import from: {', '.join(SOURCES)}",
+    )
+    parser.add_argument("where", metavar="PATH_OR_DSN", help="the file or address to import from")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say what would be imported; change nothing"
     )
     parser.add_argument(
         "--allow",
         metavar="MODULE:CLASS",
         action="append",
         default=[],
-        help="a class of yours that the states hold; may be repeated",
+        help="allow a class of yours that the states hold; may be repeated",
     )
     json_option(parser)
 
 
 IMPORT = Command(
     name="import",
-    help="bring data over from another library",
-    description="Bring checkpoints over from LangGraph's SQLite or PostgreSQL saver, or from "
-    "checkpnt: with ids, parents, namespaces, writes and metadata. The source is only read. What "
-    "is there already is left out, so an import that was interrupted can be begun again; writes "
-    "that a checkpoint got since then are added. A thread that cannot be brought over does not "
-    "keep the others from it; all of them are listed at the end.",
+    help="import data from another library",
+    description="""\
+Import checkpoints from LangGraph's SQLite or PostgreSQL saver, or from checkpnt, with their ids,
+parents, namespaces, writes and metadata. The source is only read. What the store has already is
+left out, so an import that was interrupted can be started again; writes that a checkpoint has got
+since then are added. A thread that cannot be imported does not keep the others from being imported;
+all such threads are listed at the end.""",
     options=_options,
     run=run,
     epilog="""\
-Values are decoded strictly: a class that is not known to be safe is an error that says where it
-stands; --allow names those of your own that you trust.
+Values are decoded strictly: a class that is not known to be safe is an error, which says where the
+value is. With --allow, name classes of your own that you trust.
 
 examples:
   lastgood import langgraph-sqlite checkpoints.db --dry-run
   lastgood import langgraph-postgres postgresql://localhost/app --allow shop.models:Order
   lastgood import checkpnt checkpnt_local.db --json
 
-with --json: {"threads", "checkpoints", "skipped", "writes" (added to checkpoints that were there),
-"differing" (writes that are others there, and were left), "refused": [{"thread", "error", "hint"}]
-(threads that could not be brought over as a whole)}, with --dry-run also {"bytes_before",
-"bytes_after"}""",
+with --json: {"threads", "checkpoints", "skipped", "writes" (added to checkpoints that were there
+already), "differing" (writes that differ from those that were there, which were left as they are),
+"refused": [{"thread", "error", "hint"}] (threads that could not be imported as a whole)}; with
+--dry-run also {"bytes_before", "bytes_after"}""",
 )

@@ -267,16 +267,25 @@ def _as_json(
 
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "thread", metavar="THREAD", nargs="?", help="default: the thread that was touched last"
+        "thread", metavar="THREAD", nargs="?", help="the thread (default: the one touched last)"
     )
-    parser.add_argument("--graph", action="store_true", help="draw the lines of the thread")
-    parser.add_argument("--follow", action="store_true", help="go on with what comes, until Ctrl-C")
+    parser.add_argument(
+        "--graph", action="store_true", help="draw the lines of the thread as a graph"
+    )
+    parser.add_argument(
+        "--follow", action="store_true", help="show new checkpoints as they come, until Ctrl-C"
+    )
     agent_option(parser)
-    parser.add_argument("--branch", metavar="NAME", help="what was saved on this branch")
-    parser.add_argument("--step", metavar="NAME", help="steps of this name")
+    parser.add_argument(
+        "--branch", metavar="NAME", help="only checkpoints that were saved on this branch"
+    )
+    parser.add_argument("--step", metavar="NAME", help="only steps with this name")
     limit_option(parser, 30, "checkpoints")
     parser.add_argument(
-        "--before", metavar="SEQ", type=seq_number, help="what is older than this one"
+        "--before",
+        metavar="SEQ",
+        type=seq_number,
+        help="only checkpoints that are older than this one",
     )
     json_option(parser)
 
@@ -288,15 +297,15 @@ LOG = Command(
     options=_options,
     run=run,
     epilog="""\
-An arrow marks the branch that the agent goes on from: (-> main, other, tag:paid). Where a graph of
-LangGraph waits for an answer, its question stands there too.
+An arrow marks the branch that the agent continues from: (-> main, other, tag:paid). Where a
+LangGraph graph waits for an answer, its question is shown too.
 
 examples:
   lastgood log run-001 --graph
   lastgood log run-001 --follow
 
 with --json: {"thread", "checkpoints": [...], "branches": [{"agent_id", "name", "current", "head"}],
-"tags": {NAME: ID}, "waits_for": {ID: [QUESTION]}, "next": SEQ or null}; with --follow one
+"tags": {NAME: ID}, "waits_for": {ID: [QUESTION]}, "next": SEQ or null}; with --follow, one
 checkpoint per line. A checkpoint has its short "name" and the fields of lastgood.Header:
 checkpoint_id, agent_id, session_id, parent_id, framework, schema_version, step_index, step_name,
 agent_context, metadata, created_at, ttl_seconds, expires_at, checksum, handoff_target,

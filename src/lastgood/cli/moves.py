@@ -16,7 +16,7 @@ from lastgood.cli.terminal import Terminal
 
 _JSON = """
 with --json: {"kind", "session_id", "agent_id", "left", "branch", "head"}: the branch that was left,
-the one that is followed now, and its newest checkpoint as in `log --json`"""
+the branch that is followed now, and the checkpoint at its head as in `log --json`"""
 
 
 def _runner(move: Callable[[BlockingClient, Namespace], Move]) -> Callable[[Namespace], int]:
@@ -96,10 +96,11 @@ def _options(*names: tuple[str, str]) -> Callable[[ArgumentParser], None]:
 
 REWIND = Command(
     name="rewind",
-    help="let an agent go on from an earlier checkpoint",
-    description="Let an agent go on from an earlier checkpoint. Its state becomes current as a new "
-    "checkpoint; the line that is left stays as a branch.",
-    options=_options(("to", "SEQ, @~N, @tag:NAME, or any ref of this thread")),
+    help="let an agent continue from an earlier checkpoint",
+    description="""\
+Let an agent continue from an earlier checkpoint. The state of that checkpoint becomes current, as a
+new checkpoint; the line that is left stays as a branch.""",
+    options=_options(("to", "the checkpoint: SEQ, @~N, @tag:NAME, or any ref of this thread")),
     run=_runner(_rewind),
     epilog=f"""\
 A run that is under way on the old line is refused at its next save.
@@ -111,9 +112,10 @@ examples:
 )
 UNDO = Command(
     name="undo",
-    help="take back the last rewind, switch or fork --switch",
-    description="Take back the last rewind, switch or other change of branch; again: take back "
-    "the undo. Saves are not undone: rewind.",
+    help="undo the last rewind, switch or fork --switch",
+    description="""\
+Undo the last rewind, switch or other change of branch. A second undo takes back the first. Saves
+are not undone: for that, use rewind.""",
     options=_options(),
     run=_runner(_undo),
     epilog=f"""\
@@ -123,8 +125,8 @@ examples:
 )
 SWITCH = Command(
     name="switch",
-    help="let an agent go on from another branch",
-    description="Let an agent go on from another of its branches.",
+    help="let an agent continue from another branch",
+    description="Let an agent continue from another of its branches.",
     options=_options(("branch", "the branch; `lastgood log THREAD --graph` shows them")),
     run=_runner(_switch),
     epilog=f"""\

@@ -20,10 +20,11 @@ _HEAD = """\
 
 This page is made from `lastgood COMMAND --help` by `make reference`.
 
-`lastgood` and `python -m lastgood` are the same. Output is for people; `--json` prints one JSON
-document for programs and nothing else. Colour needs a terminal; `NO_COLOR` and `TERM=dumb` turn it
-off. Whatever comes from a store is printed with control, bidi and invisible characters as visible
-escapes such as `\\x1b`. Looking never makes a store.
+`lastgood` and `python -m lastgood` are the same. The output is for people; with `--json`, a command
+prints one JSON document for programs and nothing else. Output is coloured only on a terminal, and
+`NO_COLOR` and `TERM=dumb` turn colour off. In whatever comes from a store, control, bidi and
+invisible characters are printed as visible escapes such as `\\x1b`. Commands that only look never
+create a store.
 """
 _REFS = """\
 ## Refs
@@ -32,13 +33,13 @@ _REFS = """\
 |---|---|
 | `run-001` or `run-001@` | the newest checkpoint of the thread, on the current branch |
 | `run-001@42` | the checkpoint with the number 42, as `log` shows it |
-| `run-001@~2` | two before the newest, on that line |
-| `run-001@step:7` | the newest at step 7 |
+| `run-001@~2` | the checkpoint two before the newest, on the same line |
+| `run-001@step:7` | the newest checkpoint at step 7 |
 | `run-001@tag:NAME`, `run-001@branch:NAME` | what a tag names; the newest on a branch |
 | `run-001/clerk@...` | the same for one agent of a thread that has several |
-| `019a5c3e-...` | an id, or its first digits, six at least |
+| `019a5c3e-...` | the checkpoint with this id; the first digits, at least six, are enough |
 
-`@`, `/` and `%` inside a name are written `%40`, `%2F` and `%25`. The name of a thread that
+Inside a name, `@`, `/` and `%` are written `%40`, `%2F` and `%25`. The name of a thread that
 stands alone may be typed as it is: `ann@x.com` and `ann%40x.com` are the same.
 """
 

@@ -110,11 +110,11 @@ def _options(parser: ArgumentParser) -> None:
         "ref",
         metavar="REF",
         nargs="?",
-        help="thread, thread@SEQ, thread@~N, thread@tag:NAME, an id or its first digits "
-        "(default: the newest of the thread that was touched last)",
+        help="the checkpoint: thread, thread@SEQ, thread@~N, thread@tag:NAME, an id or its first "
+        "digits (default: the newest of the thread touched last)",
     )
-    parser.add_argument("--path", help="only this part of the state, such as messages[3].text")
-    parser.add_argument("--full", action="store_true", help="cut nothing")
+    parser.add_argument("--path", help="show only this part of the state, such as messages[3].text")
+    parser.add_argument("--full", action="store_true", help="do not shorten anything")
     json_option(parser)
 
 
@@ -130,6 +130,6 @@ examples:
   lastgood show run-001@42 --path 'messages[3].text' --full
 
 with --json: the fields of a checkpoint as in `log --json`, and "state" in the text spelling of the
-codec: what JSON has no word for is {"$lg": KIND, "v": ...}. With --path: {"name", "path",
+codec: a value that JSON cannot express is {"$lg": KIND, "v": ...}. With --path: {"name", "path",
 "value"}""",
 )

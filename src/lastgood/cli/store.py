@@ -57,7 +57,7 @@ def tenant_option(parser: ArgumentParser) -> None:
         metavar="NAME",
         type=given,
         default=SUPPRESS,
-        help="whose data (default: default)",
+        help="the tenant whose data to use (default: default)",
     )
 
 

@@ -86,29 +86,32 @@ def _print(swept: Swept) -> None:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("thread", metavar="THREAD", nargs="?", help="default: the whole store")
+    parser.add_argument(
+        "thread", metavar="THREAD", nargs="?", help="the thread (default: the whole store)"
+    )
     parser.add_argument(
         "--grace",
         metavar="SECONDS",
         type=float,
         default=DAY,
-        help="how long a checkpoint must be over its time (default: a day)",
+        help="for how long a checkpoint must have been expired (default: a day)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     json_option(parser)
 
 
 SWEEP = Command(
     name="sweep",
-    help="free what is over its time, and what nobody needs; asks first",
-    description="Remove checkpoints that are over their time, and pages that no checkpoint needs "
-    "any more. Nothing that can be read goes. It asks on a terminal, and needs --yes elsewhere.",
+    help="remove what has expired and what nobody needs; asks first",
+    description="""\
+Remove checkpoints that have expired, and pages that no checkpoint needs any more. Nothing that can
+be read is removed. On a terminal, the command asks first; elsewhere it needs --yes.""",
     options=_options,
     run=run,
     epilog="""\
-The exit code is 1 if a thread was left alone, because it is damaged or was written to all the
-time. A SQLite file does not get smaller; what is saved next takes the place that is free.
+The exit code is 1 if a thread was left alone because it is damaged or was written to all the time.
+A SQLite file does not get smaller; what is saved next takes the space that was freed.
 
 examples:
   lastgood sweep --dry-run

@@ -87,19 +87,22 @@ def _delete(client: BlockingClient, options: Namespace) -> int:
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument("target", metavar="REF", help="a checkpoint, or a thread to list its tags")
     parser.add_argument("name", metavar="NAME", nargs="?", help="the tag")
-    parser.add_argument("--delete", action="store_true", help="take the tag of THREAD away")
+    parser.add_argument(
+        "--delete", action="store_true", help="delete the tag NAME; REF is then the thread"
+    )
     json_option(parser)
 
 
 TAG = Command(
     name="tag",
-    help="name a checkpoint; list or delete the names of a thread",
-    description="Give a checkpoint a name, found as thread@tag:NAME; list or delete the tags of a "
-    "thread.",
+    help="name a checkpoint; list or delete the names in a thread",
+    description="""\
+Give a checkpoint a name, so that thread@tag:NAME finds it; or list or delete the
+tags of a thread.""",
     options=_options,
     run=run,
     epilog="""\
-A tag that is there already moves.
+If the thread has a tag of that name already, the tag moves.
 
 examples:
   lastgood tag run-001@42 before-payment
@@ -107,5 +110,5 @@ examples:
   lastgood tag --delete run-001 before-payment
 
 with --json: a list is {"thread", "tags": {NAME: ID}}; a change is {"thread", "name",
-"checkpoint_id", "before"}, the ids that the tag names now and named before, or null""",
+"checkpoint_id", "before"}: the id that the tag names now, and the one it named before, or null""",
 )

@@ -177,20 +177,29 @@ def _row(shown: Shown) -> list[Cell]:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("--search", metavar="TEXT", help="those with this text in id or title")
-    parser.add_argument("--agent", metavar="NAME", help="those that this agent works in")
-    parser.add_argument("--user", metavar="NAME", help="those of this user")
+    parser.add_argument(
+        "--search", metavar="TEXT", help="only threads with this text in their id or title"
+    )
+    parser.add_argument(
+        "--agent", metavar="NAME", help="only threads in which this agent has a lane"
+    )
+    parser.add_argument("--user", metavar="NAME", help="only threads of this user")
     parser.add_argument(
         "--status",
         metavar="STATUS",
         choices=(*STATUSES, _WAITING),
-        help="those in this status: running, stale, failed, idle, done, damaged, or waiting",
+        help="only threads in this status: running, stale, failed, idle, done, damaged or waiting",
     )
     parser.add_argument(
-        "--sort", choices=("updated", "created", "name"), default="updated", help="the order"
+        "--sort",
+        choices=("updated", "created", "name"),
+        default="updated",
+        help="the order (default: updated)",
     )
     limit_option(parser, 50, "threads")
-    parser.add_argument("--after", metavar="CURSOR", help="go on after a page")
+    parser.add_argument(
+        "--after", metavar="CURSOR", help='continue from the "next" of the page before'
+    )
     json_option(parser)
 
 
@@ -206,8 +215,7 @@ examples:
   lastgood threads --status failed --json
   lastgood threads --status waiting
 
-A graph of LangGraph that asked something and has no answer yet is waiting, and its question is
-shown.
+A LangGraph graph that asked a question and has no answer yet is waiting; its question is shown.
 
 with --json: {"threads": [...], "next": CURSOR or null}; a thread has the fields of
 lastgood.ThreadInfo: thread_id, title, status, checkpoints, agents, branches, last_step, size,

@@ -69,22 +69,27 @@ def _print(report: Report, options: Namespace) -> None:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("thread", metavar="THREAD", nargs="?", help="default: the whole store")
-    parser.add_argument("--data", action="store_true", help="read every byte, not only structure")
+    parser.add_argument(
+        "thread", metavar="THREAD", nargs="?", help="the thread (default: the whole store)"
+    )
+    parser.add_argument(
+        "--data", action="store_true", help="read every byte, not only the structure"
+    )
     json_option(parser)
 
 
 VERIFY = Command(
     name="verify",
     help="look for damage in a store or a thread",
-    description="Look for damage in a store or a thread; it never stops at it, and names the "
-    "checkpoints that cannot be restored.",
+    description="""\
+Look for damage in a store or a thread, and name the checkpoints that cannot be restored. Damage
+does not stop the search.""",
     options=_options,
     run=run,
     epilog="""\
-The exit code is 0 if all is well, 1 if something is wrong by which nothing of a state is lost, 2 if
-data is lost, 3 if the store cannot be opened or there is no such thread. Nothing is repaired: all
-that can be restored is brought into another store by `lastgood copy --salvage`.
+The exit code is 0 if all is well, 1 if something is wrong but nothing of any state is lost, 2 if
+data is lost, and 3 if the store cannot be opened or there is no such thread. Nothing is repaired:
+`lastgood copy --salvage` brings all that can be restored into another store.
 
 examples:
   lastgood verify

@@ -22,10 +22,11 @@ NOWHERE = "This value"
 
 
 class Opaque:
-    """What stands in the place of an object that cannot be rebuilt here.
+    """A stand-in for an object that cannot be rebuilt here, such as one of an unknown class.
 
-    Its own attributes carry a prefix, so that no field of the missing class is ever mistaken
-    for one of them: every other attribute, item or iteration raises `SerializationError`.
+    It can be saved again, byte for byte. Its own attributes begin with `lastgood_`, so that no
+    field of the missing class is ever mistaken for one of them. Every other attribute, item or
+    iteration raises `SerializationError`.
     """
 
     __slots__ = (

@@ -315,10 +315,11 @@ def register(
 ) -> Any:
     """Register a class for the whole process.
 
-    `@register` on a class allows it under `strict_types`; `@register("shop.order")` also stores it
-    under a name of its own, so that it may move; `register(Money, "money", encode=..., decode=...)`
-    is for a class that is not data: `encode` gives a value to store, `decode` takes it back.
-    Raises ValueError if the name belongs to another class.
+    `@register` on a class allows it under `strict_types`. `@register("shop.order")` also stores it
+    under that name, so that the class may move to another module. For a class that is not data, use
+    `register(Money, "money", encode=..., decode=...)`: `encode` turns an object into a value that
+    can be stored, `decode` turns that value back. Raises ValueError if the name belongs to another
+    class.
     """
     if isinstance(cls, str):
         return lambda decorated: DEFAULT.register(decorated, cls, encode=encode, decode=decode)

@@ -24,23 +24,24 @@ from lastgood.paths import shortened
 
 
 class Checkpointable(Stateful):
-    """Gives any class `state_dict`, `load_state_dict`, `clone` and `diff`.
+    """A mixin that gives any class `state_dict`, `load_state_dict`, `clone` and `diff`.
 
     The state of an object is its public attributes: those in `__dict__` and in slots whose names do
-    not begin with an underscore. Three hooks say otherwise: `_checkpoint_fields()` names exactly
-    the attributes to keep, `_checkpoint_skip()` some to leave out, `_checkpoint_version()` the
-    version of the schema ("1.0"), for `register_migration`.
+    not begin with an underscore. A class may override three hooks: `_checkpoint_fields()` returns
+    exactly the names of the attributes to keep, `_checkpoint_skip()` the names of some to leave
+    out, and `_checkpoint_version()` the version of the schema, "1.0" by default, which
+    `register_migration` refers to.
     """
 
     __slots__ = ()
 
     @ours
     def state_dict(self) -> State:
-        """The state as a dict of its own, with `__version__` and `__class__` behind the fields.
+        """Return the state as a dict of its own: the fields, then `__version__` and `__class__`.
 
-        A Checkpointable inside is a dict of the same form. What is shared, or leads back to
-        itself, does so in the dict too. Raises SerializationError for a field that cannot be
-        copied, such as a lock, or a method of an object that is in the state.
+        A Checkpointable inside the object becomes a dict of the same form. What is shared in the
+        object, or leads back to itself, does so in the dict too. Raises SerializationError for a
+        field that cannot be copied, such as a lock, or a method of an object that is in the state.
         """
         return snapshot(self, own=self)
 
@@ -48,10 +49,11 @@ class Checkpointable(Stateful):
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool | None = None) -> None:
         """Make the fields of this object exactly those of a state, which is copied.
 
-        Fields that it does not have are removed; private attributes stay. `strict=True` raises
-        if the fields are not the same before, `strict=False` leaves fields that the state lacks as
-        they are and takes a class of any name. A Checkpointable that is in its place already is
-        loaded in place. Raises SchemaMigrationError, and whatever is raised, nothing has changed.
+        Fields that the state does not have are removed; private attributes stay. `strict=True`
+        raises an error unless object and state have the same fields. `strict=False` leaves fields
+        that the state lacks as they are, and accepts the state of a class of any name. An inner
+        Checkpointable that is in its place already is loaded in place. Raises
+        SchemaMigrationError if the state does not fit. Whatever is raised, nothing has changed.
         """
         _check_state(state)
         # Not `dict(state)` first: a state may lead back to itself.
@@ -61,17 +63,17 @@ class Checkpointable(Stateful):
         making.note(load([own], [self], strict=strict, own=self))
 
     def clone(self) -> Self:
-        """A copy of this object and of the Checkpointables in it, by way of their state.
+        """Return a copy of this object and of the Checkpointables in it, made from their state.
 
-        A class whose constructor needs no arguments is constructed; otherwise what is no state,
-        such as locks and clients, is shared with the original.
+        If the constructor of a class needs no arguments, it is called. Otherwise the copy shares
+        with the original what does not belong to the state, such as locks and clients.
         """
         return clone(self)  # type: ignore[return-value]
 
     def diff(self, other: Checkpointable | Mapping[str, Any]) -> Differences:
-        """What turns this state into another one, given as an object or as its state.
+        """Return what turns this object's state into another one, given as an object or a state.
 
-        `{"added": {...}, "removed": {...}, "changed": {name: (old, new)}}`, by field.
+        The answer is by field: `{"added": {...}, "removed": {...}, "changed": {name: (old, new)}}`.
         """
         if not isinstance(other, Checkpointable):
             _check_state(other)

@@ -29,13 +29,13 @@ def checkpoint(
     *,
     on_exception: bool = False,
 ) -> Callable[[F], F]:
-    """Save the first Checkpointable among the arguments after every `every`-th call.
+    """Decorate a function so that an object is saved after every `every`-th call.
 
-    For functions, methods and coroutine functions; what a call returns is awaited before the save
-    if it can be. `key` may be a function of the arguments; calls
-    are counted for each key, and only those that return. With `on_exception` the object is also
-    saved, as it is then, whenever the call raises; that a save failed is then a note on the
-    exception, which goes on.
+    The object is the first Checkpointable among the arguments, `self` included. Functions, methods
+    and coroutine functions can be decorated. If a call returns something awaitable, that is awaited
+    before the save. `key` may be a function of the arguments. Calls are counted for each key, and
+    only those that return. With `on_exception=True` the object is also saved, as it is then,
+    whenever a call raises. The exception goes on; if that save fails, a note on it says so.
     """
     if type(every) is not int or every < 1:
         raise ValueError(f"every= must be a number of calls from 1 on, not {every!r}")

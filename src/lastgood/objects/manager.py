@@ -38,11 +38,11 @@ _BY_WORD: Mapping[str, Callable[[Any], BlockingClient]] = {
 class CheckpointManager:
     """Saves objects under keys and loads them back.
 
-    `backend` is "memory" (if left out), "file" (readable JSON files below `path`), "sqlite", the
-    address of a store, or a client of either colour. Every save is kept: a key has a history.
-    `fmt="pickle"` is for objects of any class; it is signed with `key`, or with a key that is made
-    once for this user outside of the data. The methods block, and may be called inside a running
-    event loop.
+    `backend` is "memory" (the default), "file" (readable JSON files below `path`), "sqlite" (one
+    file at `path`), the address of a store, or a client, async or blocking. Every save is kept, so
+    a key has a history. `fmt="pickle"` is for objects of any class. Pickles are signed with `key`,
+    or else with a key that is made once for this user and kept outside of the data. The methods
+    block, and may be called inside a running event loop.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class CheckpointManager:
 
     @property
     def client(self) -> BlockingClient:
-        """The client below, for everything else: log, blame, fork, rewind, verify."""
+        """The blocking client underneath, for everything else: log, blame, fork, rewind, verify."""
         return self._keeper.client
 
     def __repr__(self) -> str:
@@ -75,15 +75,15 @@ class CheckpointManager:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store, unless it belongs to the client that was passed in."""
+        """Release the store, unless it belongs to a client that was passed in."""
         if self._owns:
             self.client.close()
 
     def save(self, key: str, agent: Checkpointable) -> str:
-        """Keep the state of an object as the newest one of a key; returns the checkpoint's id.
+        """Save the state of an object as the newest one of a key and return the checkpoint's id.
 
-        Costs what changed since the last save. Raises SerializationError with the path of a
-        value that cannot be kept; nothing is written then.
+        A save costs what changed since the last one. Raises SerializationError, with the path, for
+        a value that cannot be stored; nothing is written then.
         """
         return self._keeper.save(key, _checked(agent))
 
@@ -96,12 +96,12 @@ class CheckpointManager:
         nth: int | None = None,
         strict: bool | None = None,
     ) -> A:
-        """Give an object the newest state of a key, or the one named; returns the object.
+        """Load the newest state of a key, or the state named, into an object; return the object.
 
-        `nth` counts back as `history` does, 0 is the newest. `strict` is that of
-        `load_state_dict`. Raises CheckpointNotFoundError, which is a KeyError, if the key has
-        none, and SchemaMigrationError if it does not fit; whatever is raised, the object is as it
-        was.
+        `checkpoint_id` names a state by its id. `nth` counts back as `history` does; 0 is the
+        newest. `strict` is that of `load_state_dict`. Raises CheckpointNotFoundError, which is a
+        KeyError, if the key has no such state, and SchemaMigrationError if the state does not fit.
+        Whatever is raised, the object is as it was.
         """
         target, found = _checked(agent), self._keeper.found(key, checkpoint_id, nth)
         with leaving(found.left):
@@ -109,11 +109,11 @@ class CheckpointManager:
         return agent
 
     def list_keys(self) -> list[str]:
-        """All keys, sorted."""
+        """Return all keys, sorted."""
         return self._keeper.keys()
 
     def history(self, key: str, n: int = 50) -> list[dict[str, Any]]:
-        """The last `n` checkpoints of a key, newest first, as `{"id": ..., "ts": seconds}`."""
+        """Return the last `n` checkpoints of a key, newest first: `{"id": ..., "ts": seconds}`."""
         arguments.limit(n, "n")
         return [
             {"id": header.checkpoint_id, "ts": header.created_at.timestamp()}
@@ -128,10 +128,10 @@ class CheckpointManager:
         checkpoint_id_a: str | None = None,
         checkpoint_id_b: str | None = None,
     ) -> Differences:
-        """What changed, by field: from a checkpoint to an object, or from one to another.
+        """Return what changed, by field: from a checkpoint to an object, or to another checkpoint.
 
-        The checkpoint that is not named is the newest of the key. An older state, of an inner
-        object too, is migrated before it is compared with an object.
+        A checkpoint that is not named is the newest of the key. Before a state is compared with an
+        object, it is migrated if it is older, and so are the states of inner objects.
         """
         if agent is None and checkpoint_id_a is None:
             raise TypeError("diff(key, ...) needs agent= or checkpoint_id_a=.")
@@ -143,20 +143,20 @@ class CheckpointManager:
         return differences(old, _of_one(key, self._keeper.found(key, checkpoint_id_b).state))
 
     def rollback_context(self, key: str, *agents: Checkpointable) -> Rollback:
-        """Save now, and give the objects this state back if the block raises; it goes on raising.
+        """Save the objects now, and give them this state back if the block raises an exception.
 
-        Works with `with` and `async with`, nests, and takes any number of objects, which are kept
-        together. Objects inside them are the same ones afterwards. Checkpoints stay; what else
-        happened in the block is not undone.
+        The exception then goes on. The block works with `with` and `async with`, can be nested, and
+        takes any number of objects, which are kept together. Inner objects are the same ones
+        afterwards. The checkpoints stay, and nothing else that happened in the block is undone.
         """
         if not agents:
             raise TypeError("rollback_context(key, agent, ...) needs an object.")
         return Rollback(self._keeper, check_name(key, "key"), tuple(map(_checked, agents)))
 
     def delete(self, key: str) -> bool:
-        """Remove a key with its whole history, all of its thread; False if it is not there.
+        """Delete a key with its whole history and its whole thread; return False if there is none.
 
-        A thread in which no object was ever saved is no key, and stays.
+        A thread in which no object was ever saved is not a key, and stays.
         """
         return self._keeper.has(check_name(key, "key")) and self.client.delete(key)
 

@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, None]])
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One promise or scenario, as a body that runs on any store."""
+    """One promise or scenario of the contract, as a function that runs on any store."""
 
     name: str
     body: Body

@@ -90,7 +90,7 @@ def on_backend(harness: BackendHarness, colour: Colour) -> CheckpointerStore:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointerCase:
-    """One promise of checkpointers, as a body that runs on any of them."""
+    """One promise that checkpointers keep, as a function that runs on any of them."""
 
     name: str
     body: Body

@@ -44,7 +44,10 @@ TOPICS = (
 
 
 def checkpointer_params(*, builtin: bool = False) -> list[Any]:
-    """(colour, case) for each case and colour; with `builtin` also what only ours promise."""
+    """Return pytest parameters (colour, case): every case, once async and once blocking.
+
+    With `builtin=True`, cases that only the built-in checkpointers promise are included.
+    """
     cases = [each for each in CASES.values() if builtin or not each.builtin]
     return [
         pytest.param(colour, each, id=f"{colour}-{each.name}")
@@ -54,7 +57,11 @@ def checkpointer_params(*, builtin: bool = False) -> list[Any]:
 
 
 def run_checkpointer_case(case: CheckpointerCase, make: Make, colour: Colour) -> None:
-    """Play a case on fresh data, which `make` opens."""
+    """Run a case on fresh data.
+
+    `make` opens a checkpointer on the data of the case. When it is called again, it opens the same
+    data as another process would; a checkpointer that keeps everything in itself is returned again.
+    """
     asyncio.run(_played(case, CheckpointerStore(make, colour)))
 
 

@@ -58,7 +58,11 @@ class Time:
 
 
 class BackendHarness:
-    """One set of data. The default shares one backend of the registry, made without arguments."""
+    """One set of data that a case runs on; derive from it, and let `make` return your backend.
+
+    By default, all handles on the data share one backend, which the registry makes without
+    arguments.
+    """
 
     scheme = ""
     server: str | None = None

@@ -32,7 +32,7 @@ def harness_class(scheme: str) -> type[BackendHarness]:
 
 
 def harness_for(scheme: str, directory: Path) -> BackendHarness:
-    """The harness of a registered backend."""
+    """Return a harness of a registered backend, for one set of data."""
     harness = harness_class(scheme)(directory)
     harness.scheme = scheme
     return harness

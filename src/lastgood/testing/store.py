@@ -32,7 +32,7 @@ PATIENCE = 15
 
 
 class Store:
-    """One set of data, and the clients that a case opened on it."""
+    """One set of data, and the clients that a case has opened on it."""
 
     def __init__(self, harness: BackendHarness, colour: Colour) -> None:
         self.harness = harness

@@ -113,7 +113,7 @@ TOPICS = (
 
 
 def contract_cases() -> list[Case]:
-    """Every case of the contract."""
+    """Return every case of the contract."""
     return list(CASES.values())
 
 
@@ -123,7 +123,10 @@ def contract_schemes() -> list[str]:
 
 
 def contract_params(schemes: Sequence[str] | None = None) -> list[Any]:
-    """(colour, case) for each case and colour, with marks; (scheme, colour, case) given schemes."""
+    """Return pytest parameters (colour, case), with marks: every case, once async, once blocking.
+
+    Given `schemes`, the parameters are (scheme, colour, case).
+    """
     rows: list[tuple[str, ...]] = [()] if schemes is None else [(scheme,) for scheme in schemes]
     return [
         pytest.param(
@@ -152,7 +155,7 @@ def server_marks(scheme: str) -> list[pytest.MarkDecorator]:
 
 
 def run_case(case: Case, harness: BackendHarness, colour: Colour) -> None:
-    """Play a case on fresh data."""
+    """Run a case on fresh data."""
     run_body(case.body, harness, colour)
 
 
