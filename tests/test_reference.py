@@ -13,7 +13,7 @@ from lastgood.core import Options
 from lastgood.opening import ClientOptions
 
 REFERENCE = DOCS / "reference"
-OWN = "Some have options of their own"
+OWN = "Some factories have options of their own"
 
 
 @pytest.fixture(scope="module")
