@@ -1,13 +1,14 @@
 """Threads of graphs on the command line: messages, next nodes, open questions."""
 
 import json
+import operator
 import re
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -18,7 +19,8 @@ from langgraph.types import Command, Send, interrupt
 
 from lastgood import BlockingClient
 from lastgood.adapters.langgraph import LastgoodSaver
-from lastgood.cli import main
+from lastgood.cli import graphs, main
+from lastgood.codec import Codec
 from tests.langgraph.test_import import config, graph
 
 
@@ -413,3 +415,42 @@ def test_a_rewind_to_a_question_waits_for_its_answer_again(tmp_path: Path, capsy
     assert told(capsys, "threads", "--store", path).count('"sure?"') == 1
     app.invoke(Command(resume="yes"), config("t"))
     assert "waits for" not in told(capsys, "threads", "--store", path)
+
+
+class Once(TypedDict):
+    log: Annotated[list[str], operator.add]
+
+
+def test_a_graph_of_which_a_node_failed_is_failed_until_it_has_run_again(
+    tmp_path: Path, capsys: Any
+) -> None:
+    path, broken = str(tmp_path / "lastgood.db"), [True]
+
+    def pay(_: Once) -> dict[str, list[str]]:
+        if broken:
+            raise ValueError("no such account")
+        return {"log": ["paid"]}
+
+    made = StateGraph(Once)
+    made.add_node("pay", pay)
+    made.add_edge(START, "pay")
+    with LastgoodSaver.from_sqlite(path) as saver:
+        app = made.compile(checkpointer=saver)
+        with pytest.raises(ValueError, match="no such account"):
+            app.invoke({"log": []}, config("bill"))
+        listed = told(capsys, "threads", "--status", "failed", "--store", path)
+        assert listed.splitlines()[1].split()[:2] == ["bill", "failed"]
+        assert "bill failed: ValueError('no such account')" in listed
+        [thread] = json.loads(told(capsys, "threads", "--json", "--store", path))["threads"]
+        assert (thread["status"], thread["error"]) == ("failed", "ValueError('no such account')")
+        assert "bill" not in told(capsys, "threads", "--status", "idle", "--store", path)
+        broken.clear()
+        app.invoke(None, config("bill"))
+    assert "None of its threads" in told(capsys, "threads", "--status", "failed", "--store", path)
+    assert "idle" in told(capsys, "threads", "--store", path)
+
+
+def test_a_question_with_parts_is_readable_in_one_line() -> None:
+    asked = {"action_requests": [{"name": "pay", "args": {"amount": 5}}]}
+    shown = graphs.readable(json.loads(Codec().dumps_text(asked)))
+    assert shown == 'action_requests: list of 1, [0]: name: "pay", args: amount: 5'

@@ -11,10 +11,12 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.runnables import AddableDict, RunnableParallel
+from langgraph.func import entrypoint, task
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import SearchItem
 from langgraph.types import Command, Overwrite, Send, interrupt
 
+from lastgood import SerializationError
 from lastgood.adapters.langgraph import LastgoodSaver, LastgoodStore
 from lastgood.codec import Codec
 
@@ -129,3 +131,76 @@ def test_what_overwrites_a_channel_survives_what_it_would_be() -> None:
     lenient = Codec(on_unserializable="drop")
     stored = lenient.unpack(lenient.pack([Overwrite(len), Overwrite([1, len])]))
     assert stored == [Overwrite(None), Overwrite([1])]
+
+
+class Paid(TypedDict):
+    log: Annotated[list[str], operator.add]
+    connection: Any
+
+
+def without_connection(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name != "connection"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"on_unserializable": "drop"}, {"before_save": without_connection}]
+)
+def test_a_node_of_which_nothing_could_be_kept_does_not_run_again(options: Any) -> None:
+    paid: list[str] = []
+    graph = StateGraph(Paid)
+    graph.add_node("pay", lambda _: paid.append("once") or {"connection": object()})
+    graph.add_node("ask", lambda _: {"log": [interrupt("sure?")]})
+    graph.add_edge(START, "pay")
+    graph.add_edge(START, "ask")
+    app = graph.compile(checkpointer=LastgoodSaver.from_memory(**options))
+    at: Any = {"configurable": {"thread_id": "t"}}
+    app.invoke({"log": []}, at)
+    assert app.get_state(at).next == ("ask",)
+    app.invoke(Command(resume="yes"), at)
+    assert paid == ["once"]
+    assert app.get_state(at).values["log"] == ["yes"]
+
+
+def test_a_task_whose_result_could_not_be_kept_runs_again() -> None:
+    """Or the entrypoint would go on with another value."""
+    saver, made = LastgoodSaver.from_memory(on_unserializable="drop"), list[object]()
+
+    @task
+    def connect() -> Any:
+        made.append(object())
+        return made[-1]
+
+    @entrypoint(checkpointer=saver)
+    def flow(_: str) -> bool:
+        connection = connect().result()
+        interrupt("sure?")
+        return connection is made[-1]
+
+    at: Any = {"configurable": {"thread_id": "t"}}
+    flow.invoke("go", at)
+    assert flow.invoke(Command(resume="yes"), at) is True
+    assert len(made) == 2
+
+
+def test_an_error_in_a_channel_is_refused_however_often_it_is_tried() -> None:
+    graph = StateGraph(Paid)
+    graph.add_node("fail", lambda _: {"connection": ValueError("x")})
+    graph.add_edge(START, "fail")
+    app = graph.compile(checkpointer=LastgoodSaver.from_memory())
+    at: Any = {"configurable": {"thread_id": "t"}}
+    for given in ({"log": []}, None, None):
+        with pytest.raises(SerializationError, match="an exception cannot be stored"):
+            app.invoke(given, at)
+    assert app.get_state(at).next == ("fail",)
+
+
+def test_the_first_step_of_a_thread_has_the_name_of_its_node() -> None:
+    saver = LastgoodSaver.from_memory()
+    graph = StateGraph(Log)
+    graph.add_node("work", lambda _: {"log": ["done"]})
+    graph.add_edge(START, "work")
+    app = graph.compile(checkpointer=saver)
+    at: Any = {"configurable": {"thread_id": "t"}}
+    for _ in range(2):
+        app.invoke({"log": []}, at, durability="exit")
+    assert [header.step_name for header in saver.client.blocking.log("t")] == ["work", "work"]

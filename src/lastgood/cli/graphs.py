@@ -65,30 +65,53 @@ def about(
         yield "waits for" if waits else "asked", readable(question)
     for write in writes:
         if write.channel == _ERROR:
-            yield "failed", write.value if isinstance(write.value, str) else json.dumps(write.value)
+            yield "failed", _text(write)
     if writes:
         yield "writes", _counted(write.channel for write in writes)
 
 
-def waiting(client: BlockingClient, branches: Sequence[BranchInfo]) -> dict[str, list[Any]]:
-    """What the graph of a thread waits for, spelled, by the id of the head where it does.
+class Standing(NamedTuple):
+    """Why a graph does not go on by itself."""
 
-    What a subgraph asks is asked by the graph around it, too. One question that cannot be read
-    takes no list away: `show` and `verify` tell what is wrong.
+    questions: list[Any]
+    """What it waits for, spelled."""
+    errors: list[str]
+    """How tasks of it failed that will run again."""
+
+
+def standing(client: BlockingClient, branches: Sequence[BranchInfo]) -> dict[str, Standing]:
+    """How the graph of a thread stands, by the id of the head where it does not go on.
+
+    What a subgraph asks is asked by the graph around it, too. One write that cannot be read takes
+    no list away: `show` and `verify` tell what is wrong.
     """
     heads = [b.head for b in branches if b.current and b.head and b.agent_id == ROOT]
-    found: dict[str, list[Any]] = {}
+    found: dict[str, Standing] = {}
     for head in filter(is_graphs, heads):
         with suppress(LastgoodError, ValueError, TypeError, LookupError, RecursionError):
             writes = _writes(client, head)
-            found[head.checkpoint_id] = list(_waits_for(client, head, writes))
-    return {id: questions for id, questions in found.items() if questions}
+            questions = list(_waits_for(client, head, writes))
+            through = _through(writes)
+            errors = [each for each in writes if each.channel == _ERROR]
+            failed = [_text(each) for each in errors if each.task not in through]
+            found[head.checkpoint_id] = Standing(questions, failed)
+    return {id: each for id, each in found.items() if any(each)}
+
+
+def waiting(client: BlockingClient, branches: Sequence[BranchInfo]) -> dict[str, list[Any]]:
+    """What the graph of a thread waits for, by the id of the head where it does."""
+    found = standing(client, branches)
+    return {id: each.questions for id, each in found.items() if each.questions}
 
 
 def readable(question: Any) -> str:
     """A question in one line."""
     lines = values.tree(question, values.Limits())
-    return shortened(", ".join(line.strip() for line in lines), _ROOM)
+    return shortened(", ".join(line.strip() for line in lines).replace(":, ", ": "), _ROOM)
+
+
+def _text(write: Write) -> str:
+    return write.value if isinstance(write.value, str) else json.dumps(write.value)
 
 
 def _next(state: Any, writes: Sequence[Write]) -> str:

@@ -17,7 +17,9 @@ from lastgood.cli.store import chosen, json_option, opened
 from lastgood.cli.terminal import Terminal
 from lastgood.model import STATUSES
 
-_IDLE, _WAITING = "idle", "waiting"
+_IDLE, _WAITING, _FAILED = "idle", "waiting", "failed"
+_IN_STORE = {_WAITING: _IDLE, _FAILED: None}
+"""Which threads a store is asked for, where it cannot tell."""
 _STYLES = {"running": "green", "failed": "red", "stale": "yellow", "waiting": "yellow"}
 _COLUMNS = (
     Column("thread", flexible=True, key=True),
@@ -32,14 +34,22 @@ _COLUMNS = (
 
 
 class Shown(NamedTuple):
-    """A thread, and what a graph in it waits for."""
+    """A thread, and why a graph in it does not go on by itself."""
 
     info: ThreadInfo
     questions: list[Any]
+    errors: list[str]
 
     @property
     def status(self) -> str:
-        return _WAITING if self.questions else self.info.status
+        if self.questions:
+            return _WAITING
+        return _FAILED if self.errors else self.info.status
+
+    @property
+    def error(self) -> str | None:
+        """How its run failed, or a task of its graph."""
+        return self.info.error or next(iter(self.errors), None)
 
 
 def run(options: Namespace) -> int:
@@ -54,7 +64,7 @@ def run(options: Namespace) -> int:
 
 
 def _page(client: BlockingClient, options: Namespace) -> Page[Shown]:
-    """A page of threads. A store knows nothing of graphs: to it, one that waits is idle.
+    """A page of threads. A store knows nothing of graphs: to it, one that waits or failed is idle.
 
     So others are left out here. A page of the store is taken as a whole, or asked for once more
     so small that all of it is wanted: only at its end there is a place to go on from.
@@ -79,7 +89,7 @@ def _asked(
 ) -> Page[ThreadInfo]:
     return client.threads(
         agent_id=options.agent,
-        status=_IDLE if options.status == _WAITING else options.status,
+        status=_IN_STORE.get(options.status, options.status),
         user=options.user,
         search=options.search,
         sort=options.sort,
@@ -89,7 +99,7 @@ def _asked(
 
 
 def _wanted(client: BlockingClient, options: Namespace, info: ThreadInfo) -> Shown | None:
-    shown = Shown(info, _questions(client, info))
+    shown = Shown(info, *_standing(client, info))
     return shown if options.status in (None, shown.status) else None
 
 
@@ -100,19 +110,20 @@ def _sorted(kept: list[Shown], sort: str) -> list[Shown]:
     return sorted(kept, key=lambda shown: shown.info.updated_at, reverse=True)
 
 
-def _questions(client: BlockingClient, info: ThreadInfo) -> list[Any]:
+def _standing(client: BlockingClient, info: ThreadInfo) -> graphs.Standing:
     if info.status != _IDLE or ROOT not in info.agents:
-        return []
+        return graphs.Standing([], [])
     try:
         branches = client.branches(info.thread_id, agent_id=ROOT)
     except LastgoodError:
-        return []  # what is wrong with it is not for the list of all
-    return [each for asked in graphs.waiting(client, branches).values() for each in asked]
+        return graphs.Standing([], [])  # what is wrong with it is not for the list of all
+    return next(iter(graphs.standing(client, branches).values()), graphs.Standing([], []))
 
 
 def _as_json(shown: Shown) -> dict[str, object]:
     fields = cast("dict[str, object]", printing.plain(shown.info))
-    return {**fields, "status": shown.status, "waits_for": shown.questions}
+    told = {"status": shown.status, "error": shown.error, "waits_for": shown.questions}
+    return {**fields, **told}
 
 
 def _goes_on(client: BlockingClient, options: Namespace, after: str | None) -> bool:
@@ -133,8 +144,8 @@ def _print(client: BlockingClient, page: Page[Shown], options: Namespace) -> Non
     printing.table(terminal, _COLUMNS, [_row(shown) for shown in page])
     for shown in page:
         info = shown.info
-        if info.error:  # who was interrupted, or has a result that cannot be read, did not fail
-            text = f"{info.thread_id} {shown.status}: {info.error}"
+        if shown.error:  # who was interrupted, or has a result that cannot be read, did not fail
+            text = f"{info.thread_id} {shown.status}: {shown.error}"
             terminal.line(clean(text), _STYLES.get(shown.status, "red"))
         for question in shown.questions:
             text = f"{info.thread_id} waits for {graphs.readable(question)}"
@@ -216,6 +227,7 @@ examples:
   lastgood threads --status waiting
 
 A LangGraph graph that asked a question and has no answer yet is waiting; its question is shown.
+A graph in which a node failed is failed until that node has run again.
 
 with --json: {"threads": [...], "next": CURSOR or null}; a thread has the fields of
 lastgood.ThreadInfo: thread_id, title, status, checkpoints, agents, branches, last_step, size,

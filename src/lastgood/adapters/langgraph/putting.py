@@ -22,6 +22,7 @@ from lastgood.adapters.langgraph.shapes import (
     FRAMEWORK,
     Context,
     NewWrite,
+    in_its_place,
     step_name,
     write_drafts,
 )
@@ -81,11 +82,12 @@ class Putting:
             left = staying(checkpoint, values.keys(), new_versions)
         captured = self._captured(spot, context, values, known, left)
         step = metadata.get("step")
+        before = known.seen if known else ({} if parent is None else None)
         about = About(
             agent=spot.lane,
             framework=FRAMEWORK,
             step=step if type(step) is int else None,
-            step_name=step_name(metadata, context.seen, known.seen if known else None),
+            step_name=step_name(metadata, context.seen, before),
             context=context.stored(),
             metadata=metadata,
         )
@@ -166,7 +168,7 @@ class Putting:
         """Encode writes, after the user's hook has had each as a channel with its value."""
         if self._core.options.before_save is not None:
             kept = [(write, self._hooked({write.channel: write.value})) for write in writes]
-            writes = [w._replace(value=of[w.channel]) for w, of in kept if w.channel in of]
+            writes = [made for write, of in kept if (made := _hooked_write(write, of))]
         return write_drafts(self._core.codec, spot, id, writes, run)
 
     def _around(self, spot: Spot) -> tuple[bytes, Stored | None]:
@@ -281,6 +283,13 @@ class Putting:
         # It may have begun in between, and then have looked before these were there.
         if (await core.backend.look(Scope(core.tenant, thread))).live is not None:
             await take_over(core, thread)
+
+
+def _hooked_write(write: NewWrite, kept: Mapping[str, Any]) -> NewWrite | None:
+    """A write as the user's hook has left it."""
+    if write.channel in kept:
+        return write._replace(value=kept[write.channel])
+    return in_its_place(write)
 
 
 def crossed(tree: Fields, *, starts: bool) -> Fields:

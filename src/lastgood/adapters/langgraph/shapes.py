@@ -23,13 +23,14 @@ from langgraph.checkpoint.base import (
     PendingWrite,
     writes_sort_key,
 )
+from langgraph.checkpoint.serde.types import ERROR
 
 from lastgood.adapters.graph_copies import ORIGINAL
 from lastgood.adapters.graph_names import WRITES, Spot, namespace_of
 from lastgood.adapters.langgraph.versions import shortened, whole
 from lastgood.backend import Located
 from lastgood.checkpoints import read_mapping
-from lastgood.codec import Codec
+from lastgood.codec import Codec, Encoder
 from lastgood.errors import CheckpointIntegrityError, SerializationError
 from lastgood.ids import check_name
 from lastgood.item_rules import ItemDraft
@@ -43,6 +44,9 @@ _OURS = (PARENT, ORIGINAL)
 _PARENT = ormsgpack.packb(PARENT)
 _TEXT = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
 """The first bytes of texts in msgpack."""
+_NO_WRITES, _RETURN = "__no_writes__", "__return__"
+_SILENT = {*WRITES_IDX_MAP, _NO_WRITES}
+"""Where a task writes to no channel."""
 _INNER = ("__input__", "__interrupt__", "__start__", "__snapshot_bumps__")
 
 
@@ -179,14 +183,14 @@ class NewWrite(NamedTuple):
 
 
 def new_writes(writes: Iterable[tuple[str, Any]], task: str, path: str) -> list[NewWrite]:
-    """The writes of a task. Of an error its text is kept, as by LangGraph's own savers."""
+    """The writes of a task. Of an error that it raised its text is kept, as by LangGraph's own."""
     return [
         NewWrite(
             task,
             path,
             WRITES_IDX_MAP.get(channel, number),
             channel,
-            repr(value) if isinstance(value, BaseException) else value,
+            repr(value) if channel == ERROR and isinstance(value, BaseException) else value,
         )
         for number, (channel, value) in enumerate(writes)
     ]
@@ -204,6 +208,18 @@ def text_of(run: str) -> str:
     return run.encode("utf-8", "backslashreplace").decode()
 
 
+def in_its_place(write: NewWrite) -> NewWrite | None:
+    """What is stored in the place of a write that is left out.
+
+    LangGraph's word for a task that wrote nothing: without it, one that is through and wrote
+    nothing else would run again. A task of an entrypoint does run again, or the entrypoint would go
+    on with another value.
+    """
+    if write.channel in (*WRITES_IDX_MAP, _RETURN):
+        return None
+    return write._replace(channel=_NO_WRITES, value=None)
+
+
 def write_drafts(
     codec: Codec, spot: Spot, id: str, writes: Iterable[NewWrite], run: str | None
 ) -> tuple[ItemDraft, ...]:
@@ -212,18 +228,28 @@ def write_drafts(
     Of ordinary ones the first stays, of special ones the last. Their text is the run, for a list
     to find: of what a task says again, the one in which it said so first.
     """
-    encoder, drafts = codec.encoder(), list[ItemDraft]()
+    encoder = codec.encoder()
     text = None if run is None else text_of(run)
-    for task, path, number, channel, value in writes:
-        parts = [channel, task, path, value]
-        data = encoder.pack_at_once(parts) or _walked(codec, parts, f"writes.{channel}")
-        if data is not None:
-            key, special = spot.write(id, task, number), channel in WRITES_IDX_MAP
-            said = special and task != NO_TASK
-            drafts.append(
-                ItemDraft(WRITES, key, data, text, first_wins=not special, same_stays=said)
-            )
+    packed = [found for write in writes if (found := _packed(codec, encoder, write))]
+    told = {write.task for write, _ in packed if write.channel not in _SILENT}
+    drafts = list[ItemDraft]()
+    for write, data in packed:
+        if write.channel == _NO_WRITES and write.task in told:
+            continue
+        key, special = spot.write(id, write.task, write.number), write.channel in WRITES_IDX_MAP
+        said = special and write.task != NO_TASK
+        drafts.append(ItemDraft(WRITES, key, data, text, first_wins=not special, same_stays=said))
     return tuple(drafts)
+
+
+def _packed(codec: Codec, encoder: Encoder, write: NewWrite) -> tuple[NewWrite, bytes] | None:
+    """A write or what stands in its place, encoded; None if nothing does."""
+    parts = [write.channel, write.task, write.path, write.value]
+    data = encoder.pack_at_once(parts) or _walked(codec, parts, f"writes.{write.channel}")
+    if data is not None:
+        return write, data
+    other = in_its_place(write)
+    return None if other is None else _packed(codec, encoder, other)
 
 
 def _walked(codec: Codec, parts: list[Any], root: str) -> bytes | None:
