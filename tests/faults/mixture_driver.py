@@ -165,14 +165,22 @@ class Mixture:
 
     def run(self, kills: int) -> None:
         """Let all of them work, kill one after the other, let another one take its place."""
+        begin = max(self._beginning() for _ in range(2))
         children = [self.born(role) for role in range(len(ROLES))]
         for _ in range(kills):
-            time.sleep(0.05 + self.rng.random() * 0.15)
+            time.sleep(0.05 + begin + self.rng.random() * 0.15)
             role = self.rng.randrange(len(ROLES))
             self._end(children[role])
             children[role] = self.born(role)
         for child in children:
             self._end(child)
+
+    def _beginning(self) -> float:
+        """How long it takes here and now until somebody has saved for the first time."""
+        begun = time.monotonic()
+        with BlockingClient.open(self.url) as client:
+            client.save("pace", session_id="pace", execution_state={})
+        return min(time.monotonic() - begun, 1)
 
     def _end(self, child: Child) -> None:
         child.kill()
