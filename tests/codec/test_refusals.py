@@ -257,6 +257,7 @@ def test_a_class_that_cannot_be_found_again_is_refused_at_save():
     assert "state.x: " in str(error)
     assert "cannot be found again by its name" in str(error)
     assert "lastgood.register" in str(error)
+    assert "value.model_dump()" in error.hint
 
 
 def test_a_value_that_contains_itself_is_named():

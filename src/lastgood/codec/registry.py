@@ -35,6 +35,9 @@ _MAX_PLANS = 4096
 _KNOWN: dict[type, Kind] = {**ATOMS, **CONTAINERS}
 _STRICT = "is not registered, and strict_types is on, or an allowlist"
 _ACCEPT = "Register the class, or add it to the allowlist"
+_FIELDS = (
+    "If the class is not yours, store what is in it: dataclasses.asdict(value), value.model_dump()."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,8 @@ class Registry:
         if entry is None and not (_is_data(find(label)) and is_named(cls)):
             raise Refused(
                 f"{label} cannot be found again by its name; "
-                "move the class to the top of its module or use lastgood.register"
+                "move the class to the top of its module or use lastgood.register",
+                _FIELDS,
             )
         return kind
 
