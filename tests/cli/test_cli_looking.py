@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable
 from dataclasses import fields, make_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_harness import FORBIDDEN, HOSTILE, Result
 
-from lastgood import BlockingClient, Header, ThreadInfo
+from lastgood import BlockingClient, Checkpointable, CheckpointManager, Header, ThreadInfo
 from lastgood.paths import EXAMPLE
 
 Run = Callable[..., Result]
@@ -364,6 +365,35 @@ class TestShow:
         full = lastgood("show", "wide", "--full").out
         assert "f03: null" in full
         assert "empty" not in full
+
+    def test_what_places_of_an_object_share_is_named_in_each_and_shown_once(
+        self, here: Path, lastgood: Run
+    ) -> None:
+        agent = Shelf()
+        with CheckpointManager("sqlite", path="lastgood.db") as manager:
+            for number in range(3):
+                note = {"text": f"note {number}"}
+                agent.notes.append(note)
+                agent.log.append(note)
+                manager.save("shelf", agent)
+        assert '    [1]: __shared__["2"]\n' in lastgood("show", "shelf").out
+        assert "    [0]: the object itself\n" in lastgood("show", "shelf").out
+        assert lastgood("show", "shelf", "--path", "log[2].text").out == '"note 1"\n'
+        assert lastgood("show", "shelf", "--path", "log[0].notes[0].text").out == '"note 0"\n'
+        nowhere = lastgood("show", "shelf", "--path", "notes[1].nothing").err
+        assert "there is no notes[1].nothing in the state: notes[1] has text." in nowhere
+        changed = lastgood("diff", "shelf@2", "shelf@3").out.splitlines()[1:]
+        assert changed == [
+            '+ notes[2]: __shared__["3"]',
+            '+ log[3]: __shared__["3"]',
+            '+ __shared__["3"]: text: "note 2"',
+        ]
+
+
+class Shelf(Checkpointable):
+    def __init__(self) -> None:
+        self.notes: list[dict[str, str]] = []
+        self.log: list[Any] = [self]
 
 
 Part = make_dataclass("Part", [(f"f{n:02}", object, None) for n in range(20)])

@@ -20,6 +20,7 @@ from lastgood.codec import SETS, Family
 from lastgood.codec.decoder import KINDS
 
 _TAG, _BODY = "$lg", "v"
+_TABLE = "__shared__"
 _KINDS = {kind.tag: kind for kind in KINDS.values()}
 _INDENT = "  "
 _MISSING = object()
@@ -56,7 +57,17 @@ def opened(spelled: Any) -> Parts | None:
         return _array("list", spelled)
     if isinstance(spelled, dict):
         tagged = _TAG in spelled
+        if _shared(spelled) is not None:
+            return None
         return _inside(spelled[_TAG], spelled[_BODY]) if tagged else _mapping("", spelled)
+    return None
+
+
+def _shared(spelled: Any) -> str | None:
+    """Under which number an object of a `CheckpointManager` has what several places of it share."""
+    match spelled:
+        case {"$lg": "record", "v": [["lastgood.shared", *_], {"number": int(number)}]}:
+            return str(number)
     return None
 
 
@@ -125,13 +136,20 @@ def at(spelled: Any, path: str) -> Any:
     found = spelled
     steps = paths.parse(path)
     for depth, step in enumerate(steps):
-        inner = opened(found)
+        number = _shared(found)
+        inner = opened(found if number is None else _behind(spelled, number))
         items = inner.items if inner else []
         wanted = _counted(inner, step) if inner and inner.ordered else step
         found = next((item for key, item in items if key == wanted), _MISSING)
         if found is _MISSING:
             raise KeyError(_leads_nowhere(steps, depth, inner))
     return found
+
+
+def _behind(spelled: Any, number: str) -> Any:
+    """What several places share; number 0 is the object itself."""
+    table = spelled.get(_TABLE) if isinstance(spelled, dict) else None
+    return spelled if number == "0" else (table or {}).get(number)
 
 
 def _counted(inner: Parts, step: object) -> object:
@@ -161,6 +179,9 @@ def scalar(spelled: Any) -> str:
 
 def _tagged(spelled: dict[str, Any]) -> str:
     tag, body = spelled[_TAG], spelled[_BODY]
+    number = _shared(spelled)
+    if number is not None:
+        return "the object itself" if number == "0" else paths.render([_TABLE, number])
     if tag == "str":
         return scalar(text_of(spelled))
     if tag == "int":
