@@ -59,7 +59,7 @@ SECTIONS = (
         "latest log walk resolve threads branches tags tag untag blame bisect watch diff",
     ),
     Section("Choose a line", "", lastgood.Client, "fork rewind undo switch"),
-    Section("Inspect a store", "", lastgood.Client, "verify stats sweep"),
+    Section("Inspect a store", "", lastgood.Client, "verify stats tenants sweep"),
     Section("Copy into another store", "", lastgood.Client, "copy_to"),
     Section("Clients and runs", "", None, "Client BlockingClient Run BlockingRun"),
     Section("Checkpoints", "", None, "Checkpoint Header CheckpointBuilder Framework Loss Gap Page"),

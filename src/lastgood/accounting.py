@@ -66,7 +66,7 @@ class Totals:
         self._sum = (checkpoints, logical, physical)
 
     def stats(self, disk: int | None) -> Stats:
-        """The answer for a whole store."""
+        """The answer for all threads."""
         return Stats(self.threads, Size("", *self._sum), disk, tuple(self.largest))
 
 
@@ -107,7 +107,7 @@ class ThreadAccount:
                 return row
         raise CheckpointNotFoundError(
             f"thread {self._section.name!r} does not exist.",
-            hint="Without a session_id, stats() is about the whole store.",
+            hint="Without a session_id, stats() is about all of the tenant.",
         )
 
     async def _stream(self, thread: int, columns: Columns | None) -> AsyncIterator[int]:

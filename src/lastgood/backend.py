@@ -323,6 +323,15 @@ class Backend(ABC):
         """How many live threads a tenant has."""
 
     @abstractmethod
+    async def tenants(self) -> list[str]:
+        """All tenants that have a thread, those that are hidden beside others too; in order.
+
+        - Threads that were deleted do not count.
+        - Looks up each tenant, not each thread, where the store has them in order.
+        - A name that damage makes unreadable is left out: `checkup` and `survey` tell of it.
+        """
+
+    @abstractmethod
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         """Rows as they are stored, all of one moment.
 

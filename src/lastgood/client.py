@@ -260,6 +260,7 @@ class BlockingClient(BlockingOnly, Opener):
     switch = twin(Client.switch)
     verify = twin(Client.verify)
     stats = twin(Client.stats)
+    tenants = twin(Client.tenants)
     sweep = twin(Client.sweep)
     copy_to = twin(Client.copy_to)
 

@@ -8,6 +8,7 @@ from lastgood import accounting, arguments
 from lastgood.backend import Section
 from lastgood.core import Core
 from lastgood.driver import Driver
+from lastgood.item_rules import visible
 from lastgood.reports import Report, Stats
 from lastgood.scanning import advance
 from lastgood.surveying import Survey
@@ -26,13 +27,13 @@ class Inspecting:
         data: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Report:
-        """Look for damage in the whole store, or in one thread; damage does not stop the search.
+        """Look for damage in all threads of the tenant, or in one; damage does not stop the search.
 
         This checks that every row is as it was written and that all rows belong together; with
-        `data=True`, every byte is read as well. The report names each problem and the checkpoints
-        that cannot be restored because of it. `progress` is called with two numbers: the
-        checkpoints done, and those expected. Raises CheckpointNotFoundError for a thread that is
-        not there.
+        `data=True`, every byte is read as well. What concerns the store as a whole is checked too.
+        The report names each problem and the checkpoints that cannot be restored because of it.
+        `progress` is called with two numbers: the checkpoints done, and those expected. Raises
+        CheckpointNotFoundError for a thread that is not there.
         """
         survey = Survey(self._core, arguments.name(session_id, "session_id"), data=data)
         while await self._driver.run(advance(survey.steps)):
@@ -42,10 +43,22 @@ class Inspecting:
             progress(survey.done, survey.total)
         return survey.report
 
-    async def stats(self, session_id: str | None = None) -> Stats:
-        """Tell how much space the store takes, or how much one thread takes, path by path.
+    async def tenants(self) -> list[str]:
+        """List the names of all tenants that have something in the store, in order.
 
-        For the whole store, the answer has the largest threads. Logical bytes count every state
+        This is for whoever runs the store and opens a client for each, to verify or sweep it:
+        everything else that a client does is about its own tenant. Do not show the answer to users:
+        the names of tenants may be those of customers. A tenant whose threads were all deleted is
+        not listed. The cost is a few lookups for each tenant; in memory and in Redis, where no
+        index has their names, every thread is looked at.
+        """
+        found = await self._driver.run(self._core.backend.tenants())
+        return sorted({visible(tenant) for tenant in found})
+
+    async def stats(self, session_id: str | None = None) -> Stats:
+        """Tell how much space the tenant's threads take, or how much one takes, path by path.
+
+        For all threads, the answer has the largest ones. Logical bytes count every state
         whole; physical bytes are those that are stored. No data of parts is read. Raises
         CheckpointNotFoundError for a thread that is not there.
         """

@@ -32,6 +32,11 @@ def hidden(tenant: str, name: str) -> str:
     return f"{tenant}{_HIDDEN}{name}"
 
 
+def visible(tenant: str) -> str:
+    """The tenant of a user that one is, or is hidden beside."""
+    return tenant.partition(_HIDDEN)[0]
+
+
 def belongs(other: str, tenant: str) -> bool:
     """Whether a tenant is a user's own or one that is hidden beside it."""
     return other == tenant or other.startswith(f"{tenant}{_HIDDEN}")

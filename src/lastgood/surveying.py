@@ -67,7 +67,7 @@ class Survey:
         if self._threads.name is not None and not self._seen.threads and not self._problems:
             raise CheckpointNotFoundError(
                 f"thread {self._threads.name!r} does not exist.",
-                hint="Without a session_id, verify() looks at the whole store.",
+                hint="Without a session_id, verify() looks at all of the tenant.",
             )
 
     async def _thread(self, columns: Columns) -> AsyncIterator[int]:

@@ -35,7 +35,7 @@ class Sweeping:
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Swept:
-        """Free the space of what nobody can read any more, in the whole store or in one thread.
+        """Free the space of what nobody can read any more: in all threads of the tenant or in one.
 
         Checkpoints are removed once they have been expired for longer than `grace_seconds`; until
         then a run may still continue from one. A thread of which nothing else is left is removed as
@@ -60,7 +60,7 @@ class Sweeping:
         if session_id is not None and not looked:
             raise CheckpointNotFoundError(
                 f"thread {session_id!r} does not exist.",
-                hint="Without a session_id, sweep() looks at the whole store.",
+                hint="Without a session_id, sweep() looks at all of the tenant.",
             )
         if session_id is None and not dry_run:
             await self._driver.run(self._core.backend.tidy(self._core.tenant))

@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.server("postgres"), pytest.mark.slow]
 TOPICS = (
     "alias_cases", "forks", "histories", "items_cases", "lines", "lists", "moves", "new_items",
     "operations", "owners", "refs_cases",
-    "removal", "run_cases", "searches", "sweeps", "verification", "watches", "sizes", "conflicts",
+    "removal", "run_cases", "searches", "sweeps", "tenancy", "verification", "watches", "sizes",
+    "conflicts",
 )  # fmt: skip
 FEW = 10
 """So many cases of each topic make every statement there is."""
@@ -203,6 +204,15 @@ def test_no_plan_of_an_empty_store_reads_a_tenant(
         if re.fullmatch(r"\(tenant = \S+\)", node.get("Index Cond", ""))
     }
     assert read == {}
+
+
+def test_each_tenant_is_looked_up_and_not_its_threads(big: str, postgres_url: str) -> None:
+    text, values = surveys.tenants(big)
+    with psycopg.connect(postgres_url) as connection:
+        assert len(connection.execute(text, values).fetchall()) == TENANTS
+        (plan,) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", values).fetchone()
+    read = [node for node in nodes(plan) if node.get("Relation Name") == "thread"]
+    assert sum(node["Actual Rows"] * node["Actual Loops"] for node in read) <= 2 * TENANTS + 1
 
 
 def test_items_are_looked_up_by_their_keys_where_most_threads_have_few(

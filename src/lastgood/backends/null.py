@@ -63,5 +63,8 @@ class NullBackend(MemoryBackend):
     async def threads(self, tenant: str, listing: ThreadListing) -> list[ThreadEntry]:  # noqa: ARG002
         return []
 
+    async def tenants(self) -> list[str]:
+        return []
+
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:  # noqa: ARG002
         return [Sheet([], None) for _ in sections]

@@ -36,6 +36,11 @@ def of_tenant(tenant: str, section: Section, rows: Iterable[Columns]) -> Iterato
             yield row[:1]
 
 
+def told(tenants: Iterable[object]) -> list[str]:
+    """The names of tenants, each once and in order, without what is no name: it is damaged."""
+    return sorted({name for name in tenants if isinstance(name, str)})
+
+
 def orphans(table: str, key: int, seqs: Iterable[int], *, deleted: bool) -> Problem:
     """Rows whose thread is not there any more."""
     if deleted:

@@ -83,6 +83,9 @@ class Wrapper(Backend):
     async def census(self, tenant: str) -> Census:
         return await self.record.census(tenant)
 
+    async def tenants(self) -> list[str]:
+        return await self.record.tenants()
+
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         return await self.record.survey(tenant, sections)
 

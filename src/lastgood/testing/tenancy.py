@@ -9,7 +9,9 @@ import pytest
 
 from lastgood import CheckpointNotFoundError
 from lastgood.client import Client
+from lastgood.item_rules import KINDS, hidden
 from lastgood.testing.cases import case
+from lastgood.testing.items_cases import item, put
 from lastgood.testing.operations import LARGE, save
 from lastgood.testing.store import Store, headers, thread_info
 
@@ -88,6 +90,39 @@ async def runs_of_two_tenants(store: Store) -> None:
     latest = await theirs.latest(agent_id="agent", session_id="s")
     assert latest is not None
     assert latest.state == {"n": "B2"}
+
+
+@case("S66")
+async def tenants_of_a_store(store: Store) -> None:
+    """Whoever runs the store learns who has something in it, and hears no name twice."""
+    client = store.client()
+    assert await client.tenants() == []
+    for tenant in ("B", "Ärzte & Söhne / 'x'", "a" * 200, "B"):
+        await save(store.client(tenant=tenant), f"thread {tenant}", {})
+    for kind in KINDS:
+        await put(client, "hidden", item(b"k"), tenant=hidden("only items", kind))
+    others = ["B", "a" * 200, "only items", "Ärzte & Söhne / 'x'"]
+    assert await client.tenants() == others
+    await save(client, "own", {})
+    for tenant in ("default", "only items"):
+        found = await store.client(tenant=tenant).tenants()
+        assert found == ["B", "a" * 200, "default", "only items", "Ärzte & Söhne / 'x'"]
+
+
+@case("S66")
+async def tenants_without_threads(store: Store) -> None:
+    """Deleted threads alone do not make a tenant, however many there are; one thread does."""
+    client = store.client(tenant="gone")
+    for name in ("one", "two", "three"):
+        await save(client, name, {})
+    await save(store.client(tenant="other"), "s", {})
+    for name in ("one", "two"):
+        await client.delete(name)
+    assert await client.tenants() == ["gone", "other"]
+    await client.delete("three")
+    assert await client.tenants() == ["other"]
+    await save(client, "two", {})
+    assert await store.client().tenants() == ["gone", "other"]
 
 
 TRICKS = [

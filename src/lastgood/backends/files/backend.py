@@ -207,6 +207,9 @@ class FilesBackend(Backend, forking.Forkable):
             disk=sum(_sizes(self.store.root)) if alone else None,
         )
 
+    async def tenants(self) -> list[str]:
+        return self._read(surveys.tenants)
+
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         return self._read(
             lambda rows: [surveys.sheet(rows, tenant, section) for section in sections]

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 from lastgood.backend import Columns, Footprint, Section, Sheet
 from lastgood.backends.files import disk
 from lastgood.backends.files.checkpoint_file import Pages, opened
-from lastgood.backends.files.names import LOCK, THREAD, place_of
+from lastgood.backends.files.names import LOCK, THREAD, directory_of, place_of
 from lastgood.backends.files.snapshot import Snapshot
 from lastgood.backends.files.tables import FileTables
 from lastgood.backends.memory import surveys as memory_surveys
-from lastgood.backends.surveys import gathered, orphans
+from lastgood.backends.surveys import gathered, orphans, told
 from lastgood.errors import CheckpointIntegrityError, LastgoodError
 from lastgood.manifest import Spot, part_digest
 from lastgood.reports import Problem
 from lastgood.rows import DELETED, CheckpointRow, ItemRow, ThreadRow, fields_of
 
-_STATE = fields_of(ThreadRow).index("state")
+_TENANT, _STATE = (fields_of(ThreadRow).index(name) for name in ("tenant", "state"))
 _SIZE, _MANIFEST = (fields_of(CheckpointRow).index(name) for name in ("size", "manifest"))
 
 _VALUE = fields_of(ItemRow).index("value")
@@ -154,6 +154,33 @@ def _item_bytes(tables: FileTables, key: int) -> int:
     tables.load_items(key)
     rows: list[Any] = list(tables.shelves.items.get(key, {}).values())
     return sum(len(row[_VALUE]) for row in rows if isinstance(row[_VALUE], bytes))
+
+
+# who has threads
+
+
+def tenants(tables: FileTables) -> list[str]:
+    """Who has a thread that was not deleted; of each directory one file is read that tells it."""
+    return told(_tenant(tables, place) for place in tables.store.tenants())
+
+
+def _tenant(tables: FileTables, directory: Path) -> str | None:
+    """Whose a directory is. Of some names it is the name itself, whatever is left inside."""
+    damaged = False
+    for place in tables.store.threads(directory):
+        try:
+            found = tables.store.snapshot(place)
+        except CheckpointIntegrityError:
+            damaged = True
+            continue
+        row = found.thread if found is not None else None
+        if row is None or row[_STATE] == DELETED:
+            continue
+        name = row[_TENANT]
+        if isinstance(name, str) and directory_of(name) == directory.name:
+            return name
+        damaged = True
+    return directory.name if damaged and directory_of(directory.name) == directory.name else None
 
 
 # the store as a whole

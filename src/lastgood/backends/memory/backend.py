@@ -113,6 +113,9 @@ class MemoryBackend(Backend, forking.Forkable):
         live = self._lock.run(lambda: surveys.live_threads(self.shelves, tenant))
         return Census(live, self._created_at)
 
+    async def tenants(self) -> list[str]:
+        return self._lock.run(lambda: surveys.tenants(self.shelves))
+
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         return self._lock.run(
             lambda: [surveys.sheet(self.shelves, tenant, section) for section in sections]

@@ -9,7 +9,7 @@ from typing import Any
 
 from lastgood.backend import LAST, Columns, Footprint, Section, Sheet
 from lastgood.backends.memory.shelves import Shelves
-from lastgood.backends.surveys import gathered, of_tenant, orphans
+from lastgood.backends.surveys import gathered, of_tenant, orphans, told
 from lastgood.manifest import Spot
 from lastgood.reports import Problem
 from lastgood.rows import DELETED, LIVE, CheckpointRow, ItemRow, ThreadRow
@@ -87,6 +87,11 @@ def live_threads(shelves: Shelves, tenant: str) -> int:
     """How many threads a tenant has, damaged or not."""
     rows = shelves.threads.values()
     return sum(row[_TENANT] == tenant and row[_STATE] == LIVE for row in rows)
+
+
+def tenants(shelves: Shelves) -> list[str]:
+    """Who has a thread that was not deleted."""
+    return told(row[_TENANT] for row in shelves.threads.values() if row[_STATE] != DELETED)
 
 
 def footprint(shelves: Shelves, thread: int) -> Footprint:

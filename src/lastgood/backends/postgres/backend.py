@@ -240,6 +240,10 @@ class PostgresBackend(RemoteBackend):
         ((threads, created),) = (await self._rows([(text, (to_bytes(tenant),))]))[0]
         return Census(threads, described(created, "created_at", self.url))
 
+    async def tenants(self) -> list[str]:
+        (rows,) = await self._rows([surveys.tenants(self._at)])
+        return surveys.read_tenants(rows)
+
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         made = [surveys.statement(self._at, tenant, section) for section in sections]
         found = await self._rows(made)

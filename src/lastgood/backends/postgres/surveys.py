@@ -10,8 +10,8 @@ from lastgood.backends.described import making
 from lastgood.backends.postgres.exchange import Rows
 from lastgood.backends.postgres.schema import COLUMNS
 from lastgood.backends.postgres.wire import Sql
-from lastgood.backends.remote.rows import columns, to_bytes
-from lastgood.backends.surveys import gathered, of_tenant, orphans
+from lastgood.backends.remote.rows import columns, to_bytes, to_text
+from lastgood.backends.surveys import gathered, of_tenant, orphans, told
 from lastgood.reports import Problem
 from lastgood.rows import (
     DELETED,
@@ -97,6 +97,31 @@ def sheet(tenant: str, section: Section, rows: Rows) -> Sheet:
         last: Any = found[-1][1 if section.table == "checkpoint" else 0] if found else 0
         return Sheet(found, last + 1 if more else None)
     return Sheet(found, section.low + len(found) if more else None)
+
+
+def tenants(schema: str) -> Sql:
+    """Who has a thread that was not deleted: a few lookups in indexes for each tenant.
+
+    DISTINCT would go through the threads. A scalar sub-query is carried out for each row as it
+    stands; EXISTS might become a join, which reads the table.
+    """
+    table = f"{schema}.thread t"
+    first = f"(SELECT t.tenant FROM {table} ORDER BY t.tenant LIMIT 1)"
+    behind = f"(SELECT t.tenant FROM {table} WHERE t.tenant > e.tenant ORDER BY t.tenant LIMIT 1)"
+    own = f"SELECT 1 FROM {table} WHERE t.tenant = e.tenant AND t.state"
+    # In this order, or before the first ANALYZE all that were deleted may be read by their names.
+    states = [f"({own} {side} {DELETED} ORDER BY t.state LIMIT 1) = 1" for side in "<>"]
+    text = (
+        f"WITH RECURSIVE e(tenant) AS (SELECT {first} UNION ALL"
+        f" SELECT {behind} FROM e WHERE e.tenant IS NOT NULL)"
+        f" SELECT e.tenant FROM e WHERE e.tenant IS NOT NULL AND ({' OR '.join(states)})"
+    )
+    return text, ()
+
+
+def read_tenants(rows: Rows) -> list[str]:
+    """The answer."""
+    return told(to_text(name) for (name,) in rows)
 
 
 def footprint(schema: str, thread: int) -> Sql:

@@ -20,7 +20,6 @@ from lastgood.backend import (
     News,
     Section,
     Sheet,
-    ThreadListing,
 )
 from lastgood.backends import forking
 from lastgood.backends.described import described, making
@@ -28,14 +27,14 @@ from lastgood.backends.redis import calls as redis_calls
 from lastgood.backends.redis import changes, parts
 from lastgood.backends.redis import durability as redis_durability
 from lastgood.backends.redis import queries as redis_queries
-from lastgood.backends.redis.calls import Call
+from lastgood.backends.redis.calls import Call, clock
 from lastgood.backends.redis.clients import Clients
 from lastgood.backends.redis.health import Info
-from lastgood.backends.redis.hints import Claim, Hints, Listed, user_of
+from lastgood.backends.redis.hints import Claim, Hints
 from lastgood.backends.redis.keys import Keys, check_prefix, tag_of
+from lastgood.backends.redis.lists import Lists
 from lastgood.backends.redis.news import StreamNews
 from lastgood.backends.redis.numbers import Numbers
-from lastgood.backends.redis.queries import Question
 from lastgood.backends.redis.scripts import COMMIT
 from lastgood.backends.redis.surveyor import Surveyor
 from lastgood.backends.redis.tidying import Tidying
@@ -43,7 +42,7 @@ from lastgood.backends.redis.wire import Command, Wire
 from lastgood.backends.remote.attempts import Tries
 from lastgood.backends.remote.backend import Outcome, RemoteBackend, check_wanted
 from lastgood.backends.remote.changes import Change, Kind
-from lastgood.backends.remote.queries import Answers, AskId, AskThreads, PageRows, Query, ThreadName
+from lastgood.backends.remote.queries import Answers, AskId, AskThreads, Query, ThreadName
 from lastgood.commits import Intent, Writes
 from lastgood.errors import (
     CheckpointIntegrityError,
@@ -53,7 +52,7 @@ from lastgood.errors import (
 from lastgood.manifest import Spot, check_parts
 from lastgood.removal_rules import Delete
 from lastgood.reports import Problem
-from lastgood.rows import ARRIVING, LIVE, ThreadRow, intact
+from lastgood.rows import ThreadRow, intact
 
 T = TypeVar("T")
 
@@ -62,9 +61,7 @@ FORMAT = 2
 POOL = 20
 ATTEMPTS = 8
 """So often what a commit needs is sent anew, or a hint that stood in its way is taken off."""
-AT_ONCE = 500
-"""So many threads are looked at in a row where a whole list is."""
-_TENANT, _NAME, _BORN = map(ThreadRow._fields.index, ("tenant", "name", "created_at"))
+_TENANT, _NAME = map(ThreadRow._fields.index, ("tenant", "name"))
 _NEWER = "Upgrade lastgood here too: the store was written by a newer version."
 _OLDER = (
     "Let the version that wrote it copy it to plain files (`lastgood copy URL files:DIRECTORY`),"
@@ -94,6 +91,7 @@ class RedisBackend(RemoteBackend):
         self._keys = Keys(check_prefix(prefix))
         self._hints = Hints(self._wire, self._keys)
         self._numbers = Numbers(self._wire, self._keys)
+        self._lists = Lists(self._wire, self._keys, self._hints, self._shift)
         self._surveyor = Surveyor(self._wire, self._keys, self._hints)
         self._tidying = Tidying(self._wire, self._keys, self._hints)
         self._wanted = check_wanted(durability)
@@ -123,7 +121,7 @@ class RedisBackend(RemoteBackend):
         meta = self._keys.meta
         told = await self._wire.one("HMGET", meta, "created_at", "format")
         if None in told:  # a server that is full refuses even to write what is there
-            made = _clock(await self._wire.one("TIME"))
+            made = clock(await self._wire.one("TIME"))
             await self._wire.one("HSETNX", meta, "created_at", made)
             await self._wire.one("HSETNX", meta, "format", FORMAT)
             told = await self._wire.one("HMGET", meta, "created_at", "format")
@@ -151,7 +149,7 @@ class RedisBackend(RemoteBackend):
         heard: list[Any] = []
         for query in queries:
             if isinstance(query, AskThreads):
-                answers[query] = await self._page(query, heard)
+                answers[query] = await self._lists.page(query, heard)
         calls = await self._calls([each for each in queries if not isinstance(each, AskThreads)])
         made = [call for call, _ in calls]
         replies = await redis_calls.together(self._wire, made, self._shift(), self._keys.stem)
@@ -160,7 +158,7 @@ class RedisBackend(RemoteBackend):
                 answers[query] = question.parse(answer)
                 self._note(answers[query])
         told = [*replies, *heard] or [await self._wire.one("TIME")]
-        return Answers(_clock(told[0]), answers)
+        return Answers(clock(told[0]), answers)
 
     def _note(self, answer: Any) -> None:
         """Remember which key a thread has: parts are asked for by it."""
@@ -191,56 +189,6 @@ class RedisBackend(RemoteBackend):
                 call.questions.append(question)
                 asked.append(query)
         return list(calls.values())
-
-    async def _page(self, query: AskThreads, heard: list[Any]) -> list[PageRows]:
-        """Threads of a list that are really there, until there are as many as were asked for.
-
-        What the server said is noted in `heard`.
-        """
-        tenant, listing = query.tenant, query.listing
-        found: list[PageRows] = []
-        after, dated = listing.after, False
-        while len(found) < listing.limit:
-            wanted = listing._replace(after=after, limit=listing.limit - len(found))
-            listed, undated = await self._hints.page(tenant, wanted)
-            if undated and not dated:
-                dated = await self._dated(query, undated)
-                continue
-            found += [rows for _, rows in await self._there(query, listed, heard)]
-            if len(listed) < wanted.limit:
-                break
-            after = listed[-1].place
-        return found
-
-    async def _dated(self, query: AskThreads, undated: Sequence[Listed]) -> bool:
-        """Sort threads by their age that an older version has listed by their keys."""
-        for at in range(0, len(undated), AT_ONCE):
-            there = await self._there(query, undated[at : at + AT_ONCE], [])
-            rows = ((each, intact(ThreadRow, found.thread)) for each, found in there)
-            times = [(each, 0 if row is None else row.created_at) for each, row in rows]
-            await self._hints.date(query.tenant, times)
-        return True
-
-    async def _there(
-        self, query: AskThreads, listed: Sequence[Listed], heard: list[Any]
-    ) -> list[tuple[Listed, PageRows]]:
-        asked = Question("page", (int(query.listing.newest),), redis_queries.page)
-        calls = [Call(self._keys.thread(each.tag), [asked]) for each in listed]
-        replies = await redis_calls.one_by_one(self._wire, calls, self._shift())
-        heard += replies
-        found, stale = [], []
-        for each, (_, _, reply) in zip(listed, replies, strict=True):
-            rows = None if reply is None else redis_queries.page(reply)
-            row = None if rows is None else intact(ThreadRow, rows.thread)
-            if rows is not None and (row is None or _wanted(row, each.key, query.listing)):
-                found.append((each, rows if row else _placed(rows, each, query.listing)))
-                self._hints.note(each.key, each.tag)
-            elif row is None or (row.thread, row.state) != (each.key, ARRIVING):
-                stale.append(each)
-        if stale:
-            now = _clock(replies[0]) + self._shift()
-            await self._hints.unlist(query.tenant, query.listing, stale, now)
-        return found
 
     # committing
 
@@ -337,6 +285,9 @@ class RedisBackend(RemoteBackend):
         made = described(await self._tried_again(self._described), "created_at", self.url)
         return Census(await self._tried_again(lambda: self._hints.count(tenant)), made)
 
+    async def tenants(self) -> list[str]:
+        return await self._tried_again(self._surveyor.tenants)
+
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         return await self._tried_again(lambda: self._surveyor.survey(tenant, sections))
 
@@ -349,7 +300,7 @@ class RedisBackend(RemoteBackend):
         return {key: await self._tried_again(partial(weighed, key)) for key in threads}
 
     async def tidy(self, tenant: str) -> bool:
-        now = _clock(await self._tried_again(lambda: self._wire.one("TIME"))) + self._shift()
+        now = clock(await self._tried_again(lambda: self._wire.one("TIME"))) + self._shift()
         await self._tried_again(lambda: self._tidying.of(tenant, now))
         return True
 
@@ -373,27 +324,8 @@ _OUTCOMES: dict[bytes, Outcome] = {
 }
 
 
-def _clock(told: Sequence[Any]) -> int:
-    """The time that an answer begins with."""
-    seconds, micros = told[:2]
-    return int(seconds) * 1_000_000 + int(micros)
-
-
-def _wanted(row: ThreadRow, key: int, listing: ThreadListing) -> bool:
-    """Whether it is the thread that a list means, and that of the user whose list it is."""
-    return (row.thread, row.state) == (key, LIVE) and user_of(listing) in (None, row.owner)
-
-
 def _shared(change: Change) -> CheckpointIntegrityError:
     return CheckpointIntegrityError(
         f"thread {change.place.name!r} has the key #{change.key} of another thread.",
         hint="Save under another name: its checkpoints can still be restored by their ids.",
     )
-
-
-def _placed(rows: PageRows, listed: Listed, listing: ThreadListing) -> PageRows:
-    """A damaged thread, at its place in the list: that is where the next page goes on."""
-    if listing.sort != "created":
-        return rows
-    before, behind = rows.thread[:_BORN], rows.thread[_BORN + 1 :]
-    return rows._replace(thread=(*before, listed.place[0], *behind))

@@ -34,6 +34,12 @@ class Call(NamedTuple):
         return [self.field, len(words), *words]
 
 
+def clock(reply: Sequence[Any]) -> int:
+    """The time that a reply begins with."""
+    seconds, micros = reply[:2]
+    return int(seconds) * 1_000_000 + int(micros)
+
+
 async def together(
     wire: Wire, calls: Sequence[Call], shift: int = 0, stem: str = ""
 ) -> list[list[Any]]:

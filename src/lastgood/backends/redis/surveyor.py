@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lastgood.backend import Footprint, Section, Sheet
+from lastgood.backend import Columns, Footprint, Section, Sheet
 from lastgood.backends.redis import calls as redis_calls
 from lastgood.backends.redis import surveys
 from lastgood.backends.redis.calls import Call
@@ -15,14 +15,15 @@ from lastgood.backends.redis.queries import TOP, Question
 from lastgood.backends.redis.rows import unpacked
 from lastgood.backends.redis.wire import Wire
 from lastgood.backends.remote.queries import ThreadName
-from lastgood.backends.surveys import of_tenant
+from lastgood.backends.surveys import of_tenant, told
 from lastgood.reports import Problem
-from lastgood.rows import CheckpointRow, ThreadRow, intact
+from lastgood.rows import DELETED, CheckpointRow, ThreadRow, intact
 
 PAGE = 512
 """So many threads are looked at in a round trip."""
 TABLES = 64
 """And so many tables of ids."""
+_TENANT, _STATE = map(ThreadRow._fields.index, ("tenant", "state"))
 
 
 class Surveyor:
@@ -58,14 +59,18 @@ class Surveyor:
         if section.name is not None:
             return await self._named(tenant, section.name)
         found = await self._hints.numbered(section.low, section.high, section.limit)
+        there = await self._rows(found)
+        after = found[-1][0] + 1 if len(found) == section.limit else None
+        return Sheet(list(of_tenant(tenant, section, there)), after)
+
+    async def _rows(self, threads: Sequence[tuple[int, str]]) -> list[Columns]:
+        """The rows of threads that are there, as they are stored, by their keys and tags."""
         made = []
-        for key, tag in found:
+        for key, tag in threads:
             made.append(self._call(tag, [Question("survey_thread", (key,), bytes)]))
             self._hints.note(key, tag)
         replies = await redis_calls.one_by_one(self._wire, made)
-        there = [unpacked(ThreadRow, row) for _, _, row in replies if row is not None]
-        after = found[-1][0] + 1 if len(found) == section.limit else None
-        return Sheet(list(of_tenant(tenant, section, there)), after)
+        return [unpacked(ThreadRow, row) for _, _, row in replies if row is not None]
 
     async def _named(self, tenant: str, name: str) -> Sheet:
         tag = tag_of(ThreadName(tenant, name))
@@ -75,6 +80,21 @@ class Surveyor:
         columns = unpacked(ThreadRow, row)
         self._hints.note(columns[0], tag)
         return Sheet([columns], None)
+
+    async def tenants(self) -> list[str]:
+        """Who has a thread that was not deleted.
+
+        Reads the row of every thread, as each survey of threads does: keys have tenants as hashes,
+        so there is nothing else from which a name could be told.
+        """
+        found: list[str] = []
+        low: int | None = 0
+        while low is not None:
+            threads = await self._hints.numbered(low, TOP, PAGE)
+            rows = await self._rows(threads)
+            found = told([*found, *(row[_TENANT] for row in rows if row[_STATE] != DELETED)])
+            low = threads[-1][0] + 1 if threads else None
+        return found
 
     async def checkup(self) -> list[Problem]:
         """What is wrong with threads as a whole."""

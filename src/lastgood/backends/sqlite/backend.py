@@ -146,6 +146,9 @@ class SqliteBackend(Backend, forking.Forkable):
     async def census(self, tenant: str) -> Census:
         return self._read(lambda rows: rows.census(tenant))
 
+    async def tenants(self) -> list[str]:
+        return self._read(lambda rows: surveys.tenants(rows.connection))
+
     async def survey(self, tenant: str, sections: Sequence[Section]) -> list[Sheet]:
         return self._read(
             lambda rows: [surveys.sheet(rows.connection, tenant, each) for each in sections]

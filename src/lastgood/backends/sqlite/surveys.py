@@ -20,7 +20,7 @@ from lastgood.backends.sqlite.schema import (
     read_stamp,
     select,
 )
-from lastgood.backends.surveys import gathered, of_tenant, orphans
+from lastgood.backends.surveys import gathered, of_tenant, orphans, told
 from lastgood.errors import CheckpointIntegrityError
 from lastgood.reports import Problem
 from lastgood.rows import (
@@ -129,6 +129,31 @@ def _keyed(connection: Any, section: Section) -> Sheet:
 def _each(cursor: Any) -> Iterator[Columns]:
     while (row := cursor.fetchone()) is not None:
         yield row
+
+
+# who has threads: a lookup in the index for each tenant, not one for each thread
+
+_TENANTS = f"""WITH RECURSIVE each(tenant) AS (
+    SELECT min(tenant) FROM lastgood_thread
+    UNION SELECT (SELECT min(tenant) FROM lastgood_thread WHERE tenant > each.tenant)
+    FROM each WHERE each.tenant IS NOT NULL)
+SELECT tenant FROM each
+    WHERE EXISTS (SELECT 1 FROM lastgood_thread t
+        WHERE t.tenant = each.tenant AND t.state < {DELETED})
+    OR EXISTS (SELECT 1 FROM lastgood_thread t
+        WHERE t.tenant = each.tenant AND t.state > {DELETED})"""
+_TENANTS_UNINDEXED = (
+    f"SELECT DISTINCT tenant FROM lastgood_thread NOT INDEXED WHERE state <> {DELETED}"
+)
+
+
+def tenants(connection: Any) -> list[str]:
+    """Who has a thread that was not deleted; read from the rows if an index cannot be."""
+    try:
+        found = connection.execute(_TENANTS).fetchall()
+    except sqlite3.DatabaseError:
+        found = connection.execute(_TENANTS_UNINDEXED).fetchall()
+    return told(name for (name,) in found)
 
 
 # what a thread takes
