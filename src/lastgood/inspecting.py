@@ -25,17 +25,20 @@ class Inspecting:
         session_id: str | None = None,
         *,
         data: bool = False,
+        store: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> Report:
         """Look for damage in all threads of the tenant, or in one; damage does not stop the search.
 
         This checks that every row is as it was written and that all rows belong together; with
-        `data=True`, every byte is read as well. What concerns the store as a whole is checked too.
-        The report names each problem and the checkpoints that cannot be restored because of it.
+        `data=True`, every byte is read as well. What concerns the store as a whole is checked too,
+        unless `store` is False: whoever verifies tenant after tenant has to do that only once. The
+        report names each problem and the checkpoints that cannot be restored because of it.
         `progress` is called with two numbers: the checkpoints done, and those expected. Raises
         CheckpointNotFoundError for a thread that is not there.
         """
-        survey = Survey(self._core, arguments.name(session_id, "session_id"), data=data)
+        thread = arguments.name(session_id, "session_id")
+        survey = Survey(self._core, thread, data=data, store=store)
         while await self._driver.run(advance(survey.steps)):
             if progress is not None:
                 progress(survey.done, survey.total)

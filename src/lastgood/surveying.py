@@ -30,7 +30,7 @@ _TENANT, _STATE, _CHECKPOINTS = (
 class Survey:
     """One verification under way."""
 
-    def __init__(self, core: Core, thread: str | None, *, data: bool) -> None:
+    def __init__(self, core: Core, thread: str | None, *, data: bool, store: bool) -> None:
         self.done = 0
         self.total = 0
         """Checkpoints: those that were looked at, and all that are expected."""
@@ -38,6 +38,7 @@ class Survey:
         self._scanner = Scanner(core)
         self._threads = Section("thread", name=thread, beside=thread is None)
         self._data = data
+        self._store = store and thread is None
         self._seen = Report(data=data)
         self._problems: list[Problem] = []
         self.steps = self._all()
@@ -48,7 +49,7 @@ class Survey:
         return replace(self._seen, problems=tuple(dict.fromkeys(self._problems)))
 
     async def _all(self) -> AsyncIterator[int]:
-        if self._threads.name is None:
+        if self._store:
             self._problems += await self._core.backend.checkup()
             yield BREATH
         async for found in self._scanner.scan(self._threads):

@@ -52,7 +52,7 @@ class Sweeping:
             page = section._replace(low=low)
             [sheet] = await self._driver.run(self._core.backend.survey(self._core.tenant, [page]))
             for columns in sheet.rows:
-                total = _sum(total, await self._swept(columns, rules))
+                total = summed(total, await self._swept(columns, rules))
                 looked += 1
                 if progress is not None:
                     progress(looked)
@@ -80,6 +80,7 @@ class Sweeping:
         return sweep.swept
 
 
-def _sum(one: Swept, other: Swept) -> Swept:
+def summed(one: Swept, other: Swept) -> Swept:
+    """What both come to."""
     names = [each.name for each in fields(Swept) if each.name != "dry_run"]
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in names})

@@ -18,6 +18,7 @@ Run = Callable[..., Result]
 
 MINIMAL = {
     "threads": [],
+    "tenants": [],
     "log": [],
     "show": [],
     "diff": ["x"],
@@ -152,7 +153,7 @@ def test_an_empty_store(empty: Path, lastgood: Run, arguments: list[str]) -> Non
     with BlockingClient.sqlite("lastgood.db") as client:
         client.threads()
     shown = lastgood(*arguments)
-    if arguments[0] in ("threads", "verify", "du", "sweep"):
+    if arguments[0] in ("threads", "tenants", "verify", "du", "sweep"):
         assert shown.code == 0
     else:
         assert (shown.code, shown.out) == (3, "")

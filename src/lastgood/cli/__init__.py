@@ -47,6 +47,7 @@ from lastgood.cli.show import SHOW
 from lastgood.cli.store import chosen, store_options
 from lastgood.cli.sweep import SWEEP
 from lastgood.cli.tag import TAG
+from lastgood.cli.tenants import TENANTS
 from lastgood.cli.threads import THREADS
 from lastgood.cli.verify import VERIFY
 from lastgood.registry import MissingExtraError
@@ -54,6 +55,7 @@ from lastgood.resolving import SeveralAgentsError
 
 COMMANDS: tuple[Command, ...] = (
     THREADS,
+    TENANTS,
     LOG,
     SHOW,
     DIFF,
@@ -76,7 +78,7 @@ COMMANDS: tuple[Command, ...] = (
     DEMO,
 )
 HIDDEN: tuple[Command, ...] = (COMPLETE,)
-_WITHOUT_STORE = {"copy", "demo", "completion", "__complete"}
+_WITHOUT_STORE = {"copy", "tenants", "demo", "completion", "__complete"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

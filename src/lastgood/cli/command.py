@@ -15,7 +15,8 @@ EXIT_CODES = {
     DONE: "done; nothing differs, nothing is wrong",
     NO: "the answer is no: there is a difference or a problem, or a question was answered with no",
     USAGE: "the command was not understood: an unknown option, or text that is no ref or path",
-    ABSENT: "not there: there is no store, or no such thread, checkpoint, branch, tag or path",
+    ABSENT: "not there: there is no store, or no such tenant, thread, checkpoint, branch, tag or "
+    "path",
     FAILED: "the store, the output or a judging command could not be used, or the change was "
     "refused:\n       damaged, busy, full, moved on",
     INTERRUPTED: "interrupted from the keyboard",

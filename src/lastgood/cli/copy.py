@@ -7,9 +7,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from lastgood import BlockingClient, CopyReport
-from lastgood.cli import printing
+from lastgood.cli import printing, tenancy
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, USAGE, Command, Refusal, given
 from lastgood.cli.store import (
@@ -23,6 +24,7 @@ from lastgood.cli.store import (
     opened,
     tenant_option,
 )
+from lastgood.cli.tenancy import Tenant
 from lastgood.cli.terminal import Terminal
 
 _BAR = 24
@@ -32,25 +34,64 @@ def run(options: Namespace) -> int:
     """Copy, and say what was not copied."""
     if _is_same(_place(options.source), _place(options.target)):
         raise Refusal("source and target are the same store.", exit_code=USAGE)
+    tenancy.check(options, options.thread)
     options.store = options.source
+    found: list[tuple[Tenant, CopyReport]] = []
     with opened(options) as source, _target(options) as target:
-        watched = Terminal.on(sys.stderr)
-        report = source.copy_to(
-            target,
-            session_ids=options.thread or None,
-            since=_moment(options.since),
-            revive=options.revive,
-            salvage=options.salvage,
-            dry_run=options.dry_run,
-            progress=_progress(watched),
-        )
-        if watched.live:
-            watched.redraw("")
-        if options.json:
-            printing.document({"complete": report.complete, **printing.plain(report)})
-        else:
-            _print(report, options)
-    return NO if report.problems or report.salvaged else DONE
+        pairs = _pairs(source, target, options)
+        tenants = [pair.tenant for pair in pairs]
+        for tenant, its, gone in pairs:
+            report = _copied(tenant.client, its, options)
+            if gone and report.complete:
+                continue
+            found.append((tenant, report))
+            if not options.json:
+                tenancy.heading(Terminal.on(sys.stdout), tenant, tenants)
+                _print(report, tenancy.options_of(options, tenant))
+    if options.json:
+        tenancy.document(options, [(tenant, _as_json(report)) for tenant, report in found])
+    return NO if any(report.problems or report.salvaged for _, report in found) else DONE
+
+
+class Pair(NamedTuple):
+    """A tenant of the source, and who takes its threads."""
+
+    tenant: Tenant
+    target: BlockingClient
+    gone: bool = False
+    """Whether it has nothing in the source: then there is only to say what is in the way."""
+
+
+def _pairs(source: BlockingClient, target: BlockingClient, options: Namespace) -> list[Pair]:
+    """Whose threads are copied.
+
+    Of all tenants, those too that are in the target alone: what was deleted in the source since it
+    was copied, perhaps all that there was, is there still.
+    """
+    if not options.all_tenants:
+        asked = tenancy.asked(source, options, options.thread)
+        return [Pair(tenant, target) for tenant in asked]
+    there = source.tenants()
+    gone = set(target.tenants()) - set(there) if there else set[str]()
+    names = [*there, *sorted(gone)]
+    sides = zip(tenancy.each(source, names), tenancy.each(target, names), strict=True)
+    return [Pair(tenant, its.client, tenant.name in gone) for tenant, its in sides]
+
+
+def _copied(source: BlockingClient, target: BlockingClient, options: Namespace) -> CopyReport:
+    watched = Terminal.on(sys.stderr)
+    report = source.copy_to(
+        target,
+        session_ids=options.thread or None,
+        since=_moment(options.since),
+        revive=options.revive,
+        salvage=options.salvage,
+        dry_run=options.dry_run,
+        progress=_progress(watched),
+    )
+    if watched.live:
+        watched.redraw("")
+    return report
 
 
 def _place(text: str) -> Path | str:
@@ -101,6 +142,10 @@ def _aimed(options: Namespace) -> Namespace:
     return Namespace(**{**vars(options), "store": options.target})
 
 
+def _as_json(report: CopyReport) -> dict[str, object]:
+    return {"complete": report.complete, **printing.plain(report)}
+
+
 def _print(report: CopyReport, options: Namespace) -> None:
     terminal = Terminal.on(sys.stdout)
     head, *problems = str(report).split("\n")
@@ -137,6 +182,7 @@ def _options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be copied")
     tenant_option(parser)
+    tenancy.option(parser)
     json_option(parser)
 
 
@@ -159,7 +205,9 @@ examples:
   lastgood copy lastgood.db postgresql://app@db.example/agents
   lastgood copy sqlite:///a.db sqlite:///b.db --thread run-001 --dry-run
   lastgood copy damaged.db repaired.db --salvage
+  lastgood copy a.db b.db --all-tenants
 
 with --json: {"complete", "threads", "same", "checkpoints", "parts", "bytes", "items", "dry_run",
-"problems": [{"thread", "kind", "message"}], "salvaged": [{"thread", "lost", "remarks"}]}""",
+"problems": [{"thread", "kind", "message"}], "salvaged": [{"thread", "lost", "remarks"}]};
+with --all-tenants a list of these, each with "tenant" too""",
 )

@@ -6,10 +6,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from lastgood import Size, Stats
-from lastgood.cli import printing, targets
+from lastgood.cli import printing, targets, tenancy
 from lastgood.cli.command import Command, limit_option
 from lastgood.cli.printing import Cell, Column, cell, counted, size
 from lastgood.cli.store import json_option, opened
+from lastgood.cli.tenancy import Tenant
 from lastgood.cli.terminal import Terminal
 
 _COLUMNS = (
@@ -23,13 +24,19 @@ _COLUMNS = (
 
 def run(options: Namespace) -> int:
     """Show the sizes of threads, or of the paths in one."""
+    tenancy.check(options, options.thread)
+    found: list[tuple[Tenant, Stats]] = []
     with opened(options) as client:
-        thread = options.thread and targets.thread(client, options.thread)
-        stats = client.stats(thread)
-        if options.json:
-            printing.document(printing.plain(stats))
-        else:
-            _print(stats, options)
+        tenants = tenancy.asked(client, options, options.thread)
+        for tenant in tenants:
+            thread = options.thread and targets.thread(tenant.client, options.thread)
+            stats = tenant.client.stats(thread)
+            found.append((tenant, stats))
+            if not options.json:
+                tenancy.heading(Terminal.on(sys.stdout), tenant, tenants)
+                _print(stats, options)
+    if options.json:
+        tenancy.document(options, [(tenant, printing.plain(stats)) for tenant, stats in found])
     return 0
 
 
@@ -65,6 +72,7 @@ def _options(parser: ArgumentParser) -> None:
         help="show the paths of this thread (default: the threads of the store)",
     )
     limit_option(parser, 20, "rows")
+    tenancy.option(parser)
     json_option(parser)
 
 
@@ -81,7 +89,9 @@ Show what takes up space: the threads of a store, or the paths of one thread, th
 examples:
   lastgood du
   lastgood du run-001 --json
+  lastgood du --all-tenants
 
 with --json: {"threads", "total", "file_bytes", "by_thread": [...], "by_path": [...]}; a size is
-{"name", "checkpoints", "logical", "physical"}""",
+{"name", "checkpoints", "logical", "physical"}; with --all-tenants a list of these, each with
+"tenant" too""",
 )

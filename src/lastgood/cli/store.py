@@ -40,6 +40,12 @@ Is it elsewhere?         lastgood COMMAND --store PATH, or LASTGOOD_URL=sqlite:/
 
 def store_options(parser: ArgumentParser) -> None:
     """The options of every command that opens a store."""
+    store_option(parser)
+    tenant_option(parser)
+
+
+def store_option(parser: ArgumentParser) -> None:
+    """Which store a command looks at."""
     parser.add_argument(
         "--store",
         metavar="PATH_OR_URL",
@@ -47,7 +53,6 @@ def store_options(parser: ArgumentParser) -> None:
         default=SUPPRESS,
         help=f"the store (default: ${VARIABLE}, else ./{DEFAULT})",
     )
-    tenant_option(parser)
 
 
 def tenant_option(parser: ArgumentParser) -> None:

@@ -5,34 +5,41 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from functools import reduce
 
 from lastgood import BlockingClient, Swept
-from lastgood.cli import printing, targets
+from lastgood.cli import printing, targets, tenancy
 from lastgood.cli.cleaning import clean
 from lastgood.cli.command import DONE, NO, Command, Refusal
 from lastgood.cli.printing import counted, size
 from lastgood.cli.store import json_option, opened
+from lastgood.cli.tenancy import Tenant
 from lastgood.cli.terminal import Terminal
-from lastgood.sweeping import DAY
+from lastgood.sweeping import DAY, summed
 
 
 def run(options: Namespace) -> int:
     """Tell what would go, ask, and sweep."""
+    tenancy.check(options, options.thread)
+    found: list[tuple[Tenant, Swept]] = []
     with opened(options) as client:
-        thread = options.thread and targets.thread(client, options.thread)
+        tenants = tenancy.asked(client, options, options.thread)
         if not options.yes and not options.dry_run:
-            _ask(_swept(client, thread, options, dry_run=True))
-        swept = _swept(client, thread, options, dry_run=options.dry_run)
-        if options.json:
-            printing.document(printing.plain(swept))
-        else:
-            _print(swept)
-    return NO if swept.skipped else DONE
+            planned = (_swept(tenant.client, options, dry_run=True) for tenant in tenants)
+            _ask(reduce(summed, planned))
+        for tenant in tenants:
+            swept = _swept(tenant.client, options, dry_run=options.dry_run)
+            found.append((tenant, swept))
+            if not options.json:
+                tenancy.heading(Terminal.on(sys.stdout), tenant, tenants)
+                _print(swept)
+    if options.json:
+        tenancy.document(options, [(tenant, printing.plain(swept)) for tenant, swept in found])
+    return NO if any(swept.skipped for _, swept in found) else DONE
 
 
-def _swept(
-    client: BlockingClient, thread: str | None, options: Namespace, *, dry_run: bool
-) -> Swept:
+def _swept(client: BlockingClient, options: Namespace, *, dry_run: bool) -> Swept:
+    thread = options.thread and targets.thread(client, options.thread)
     watched = Terminal.on(sys.stderr)
     found = client.sweep(
         thread, grace_seconds=options.grace, dry_run=dry_run, progress=_progress(watched)
@@ -86,9 +93,7 @@ def _print(swept: Swept) -> None:
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "thread", metavar="THREAD", nargs="?", help="the thread (default: the whole store)"
-    )
+    parser.add_argument("thread", metavar="THREAD", nargs="?", help="the thread (default: all)")
     parser.add_argument(
         "--grace",
         metavar="SECONDS",
@@ -96,6 +101,7 @@ def _options(parser: ArgumentParser) -> None:
         default=DAY,
         help="for how long a checkpoint must have been expired (default: a day)",
     )
+    tenancy.option(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     json_option(parser)
@@ -116,6 +122,8 @@ A SQLite file does not get smaller; what is saved next takes the space that was 
 examples:
   lastgood sweep --dry-run
   lastgood sweep run-001 --grace 0 --yes --json
+  lastgood sweep --all-tenants --yes
 
-with --json: {"checkpoints", "threads", "parts", "bytes", "waiting", "dry_run", "skipped"}""",
+with --json: {"checkpoints", "threads", "parts", "bytes", "waiting", "dry_run", "skipped"};
+with --all-tenants a list of these, each with "tenant" too""",
 )
