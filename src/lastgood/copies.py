@@ -52,9 +52,10 @@ class Copying:
         missing.
 
         `session_ids` chooses one thread or several; `since` chooses those that changed since then.
-        Without either, everything of the tenant is copied, LangGraph's store included. `dry_run`
-        writes nothing. `progress` is called with two numbers: the checkpoints done, and those
-        expected. Raises CheckpointNotFoundError for a chosen thread that is not there.
+        Without either, everything of the tenant is copied, LangGraph's store included. To copy
+        other tenants, open a client for each name in `tenants`. `dry_run` writes nothing.
+        `progress` is called with two numbers: the checkpoints done, and those expected. Raises
+        CheckpointNotFoundError for a chosen thread that is not there.
         """
         other = _core_of(target)
         threads = None

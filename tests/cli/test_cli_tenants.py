@@ -236,3 +236,19 @@ def test_a_tenant_that_was_deleted_since_it_was_copied(store: str, lastgood: Run
     assert "of acme: it was deleted in the source, and is there still." in shown.out
     assert "lastgood delete THREAD --store b.db --tenant acme, and this again" in shown.out
     assert "of the target alone" not in shown.out
+
+
+def test_a_store_too_damaged_to_tell_is_verified_all_the_same(store: str, lastgood: Run) -> None:
+    with closing(sqlite3.connect("s.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        found = connection.execute(
+            "SELECT rootpage FROM sqlite_master"
+            " WHERE name IN ('lastgood_thread', 'lastgood_thread_name')"
+        ).fetchall()
+    with Path("s.db").open("r+b") as file:
+        for (page,) in found:
+            file.seek((page - 1) * size)
+            file.write(bytes(size))
+    for which in ([], ["--tenant", "acmee"]):
+        assert lastgood("verify", "--store", "s.db", *which).code == 2
