@@ -104,7 +104,8 @@ COMPILE = $(UV) pip compile -q --universal --python-version 3.11 --generate-hash
 	--no-header --no-annotate $(LOCK_OPTIONS)
 lock: $(UV) ## pin all environments again
 	$(COMPILE) requirements/tools.in -o requirements/tools.txt
-	$(COMPILE) --extra test --extra dev --extra langgraph pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --extra test --extra dev --extra langgraph -c requirements/limits.in pyproject.toml \
+		-o requirements/dev.txt
 	$(COMPILE) --extra test -c requirements/dev.txt pyproject.toml -o requirements/test.txt
 	$(COMPILE) -c requirements/dev.txt pyproject.toml -o requirements/core.txt
 	$(COMPILE) -c requirements/dev.txt pyproject.toml requirements/bench.in \

@@ -41,7 +41,11 @@ README_LINES = 100
 SLOW = {"docs/tutorial/find-the-bad-step.md", "docs/tutorial/first-agent.md"}
 """Pages that start many processes; `make test-fast` does not run their code."""
 
-WITH_FRAMEWORKS = {"docs/how-to/coming-from.md", "docs/how-to/langgraph.md"}
+WITH_FRAMEWORKS = {
+    "docs/how-to/coming-from.md",
+    "docs/how-to/frameworks.md",
+    "docs/how-to/langgraph.md",
+}
 """Pages whose code needs a framework: tests/langgraph runs them, where it is installed."""
 
 

@@ -1,4 +1,4 @@
-"""The code of the documentation's pages about LangGraph runs."""
+"""The code of the documentation's pages about frameworks runs."""
 
 from pathlib import Path
 from types import ModuleType
