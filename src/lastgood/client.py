@@ -95,7 +95,7 @@ class Client(Opener, Saving, Looking, Moving, Comparing, Inspecting, Sweeping, C
 
     async def close(self) -> None:
         """Release the store; the next call opens it again."""
-        await self._driver.run(self._core.backend.close())
+        await self._driver.close(self._core.backend.close)
         self._core.driver.rest()
 
     # runs

@@ -101,7 +101,8 @@ class Core:
     def __post_init__(self) -> None:
         self.cache = TreeCache(self.options.cache_bytes)
         self.pulse = pulse(self.backend.pulse, self.options.heartbeat_seconds)
-        self.driver = Worker() if self.backend.blocking else Native()
+        apart = self.backend.pulse != "steps"
+        self.driver = Worker() if self.backend.blocking else Native(apart=apart)
 
     @property
     def tenant(self) -> str:

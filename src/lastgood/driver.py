@@ -4,7 +4,8 @@ The core is written once, as coroutines over a `Backend`. It is driven in two wa
 
     Direct   awaits the operation as it is; a blocking caller runs that with `run_blocking`, a
              trampoline.
-    Native   the same for async callers of a native-async backend, who just await it.
+    Native   the same for async callers of a native-async backend, who just await it. What must
+             come to its end, whoever is cancelled, is a task of its own (`lasting`).
     Worker   for async callers of a blocking backend: one operation takes one hop to a worker
              thread, never one per statement. Several operations that wait there at the same time
              are advanced side by side, so their commits become one transaction.
@@ -15,7 +16,7 @@ once; the worker first lets its other operations queue theirs. Anything else tha
 bug and raises.
 
 Cancelling an async caller never undoes a commit under way: the worker goes on, and the caller has
-to take the outcome as unknown.
+to take the outcome as unknown. What is run `to_the_end` goes on anywhere.
 
 A native backend (PostgreSQL, Redis) has a wire of each colour. Which one an operation takes is told
 by who drives it: `is_blocking` is true below a trampoline, in its thread, until it ends, and in a
@@ -30,13 +31,15 @@ import sys
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from queue import Empty, SimpleQueue
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from lastgood.children import begin_anew_in_children
+from lastgood.lasting import Lasting
 from lastgood.serial import OfTasks, OfThreads, Serial
 
 T = TypeVar("T")
@@ -143,20 +146,32 @@ def needs_a_loop(error: RuntimeError) -> bool:
     return isinstance(error, SuspendedError) or str(error) == "no running event loop"
 
 
-class Driver(Protocol):
+class Driver(ABC):
     """How a client runs an operation."""
 
+    @abstractmethod
     async def run(self, operation: Operation[T]) -> T: ...
+
+    async def to_the_end(self, operation: Operation[T]) -> T:
+        """The same; it comes to its end, also where the caller is cancelled meanwhile."""
+        return await self.run(operation)
+
+    async def close(self, closing: Callable[[], Operation[None]]) -> None:
+        """Run what closes the store, behind what goes on without its caller."""
+        await self.run(closing())
+
+    @abstractmethod
     def serial(self) -> Serial: ...
+
     async def pause(self, seconds: float) -> None:
         """Wait for a while, in the way of the caller's colour."""
+        await pause(seconds)
 
-    def rest(self) -> None:
+    def rest(self) -> None:  # noqa: B027
         """Let go of threads until the next operation."""
-        ...
 
 
-class Direct:
+class Direct(Driver):
     """Runs an operation where it is, for blocking callers."""
 
     async def run(self, operation: Operation[T]) -> T:
@@ -165,15 +180,25 @@ class Direct:
     def serial(self) -> Serial:
         return OfThreads()
 
-    async def pause(self, seconds: float) -> None:
-        await pause(seconds)
-
-    def rest(self) -> None:
-        """It has no threads."""
-
 
 class Native(Direct):
     """Runs an operation where it is, on the caller's event loop."""
+
+    def __init__(self, *, apart: bool = True) -> None:
+        """With `apart`, others than the caller may use the store, too."""
+        self._lasting = Lasting(apart=apart)
+
+    async def to_the_end(self, operation: Operation[T]) -> T:
+        return await self._lasting.run(operation)
+
+    async def close(self, closing: Callable[[], Operation[None]]) -> None:
+        await self.to_the_end(self._close(closing))
+
+    async def _close(self, closing: Callable[[], Operation[None]]) -> None:
+        try:
+            await self._lasting.left()
+        finally:
+            await closing()
 
     def serial(self) -> Serial:
         return OfTasks()
@@ -218,7 +243,7 @@ class _Job:
             self.future.set_result(self.result)
 
 
-class Worker:
+class Worker(Driver):
     """Runs operations of a blocking backend in one thread of its own."""
 
     def __init__(self) -> None:
@@ -262,9 +287,6 @@ class Worker:
 
     def serial(self) -> Serial:
         return OfTasks()
-
-    async def pause(self, seconds: float) -> None:
-        await pause(seconds)
 
     def rest(self) -> None:
         with self._lock:

@@ -18,7 +18,7 @@ from lastgood.codec import Encoder
 from lastgood.colours import AsyncOnly
 from lastgood.commits import Scope
 from lastgood.core import About, Captured, Core
-from lastgood.driver import Driver, is_blocking
+from lastgood.driver import Driver, Operation, is_blocking
 from lastgood.errors import CheckpointNotFoundError, LastgoodError, RunStateError, StorageError
 from lastgood.ids import show_id
 from lastgood.manifest import Stored
@@ -109,9 +109,9 @@ class Run(AsyncOnly, Generic[S]):
         self._row, self._thread, self._given_up = None, 0, False
         try:
             found = await self._driver.run(core.backend.look(scope))
-            stored = await self._driver.run(self._enter(self._entry(empty=found.tip is None)))
+            stored = await self._driver.to_the_end(self._entry(empty=found.tip is None))
             if not self._thread:  # what was there is gone by now
-                stored = await self._driver.run(self._enter(self._entry(empty=True)))
+                stored = await self._driver.to_the_end(self._entry(empty=True))
             self._state = build_state(core.codec, stored.tree) if stored else None
             core.pulse.add(self._beat)
         except BaseException as error:
@@ -123,11 +123,11 @@ class Run(AsyncOnly, Generic[S]):
         self._phase = "open"
         return self
 
-    def _entry(self, *, empty: bool) -> Enter:
+    def _entry(self, *, empty: bool) -> Operation[Stored | None]:
         core, wanted = self._core, self._initial is not None
         first = self._first_save() if empty and wanted else None
         looked = wanted and not empty
-        return self._place.entry(core.tenant, core.options.user, first, looked=looked)
+        return self._enter(self._place.entry(core.tenant, core.options.user, first, looked=looked))
 
     def _first_save(self) -> Save:
         """Step 0 of an empty lane. A callable is called here: on the caller's thread, unlocked."""
@@ -172,7 +172,7 @@ class Run(AsyncOnly, Generic[S]):
     async def _record(self, error: BaseException | None) -> None:
         """Tell the store how the run was left."""
         try:
-            await self._driver.run(self._leave(outcome_of(error)))
+            await self._driver.to_the_end(self._leave(outcome_of(error)))
         except LastgoodError as failure:
             if error is None:
                 raise

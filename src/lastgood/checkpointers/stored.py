@@ -60,7 +60,7 @@ class Stored(BaseCheckpointer[StateT]):
         await self._driver.run(self._core.backend.census(self._core.tenant))
 
     async def arelease(self) -> None:
-        await self._driver.run(self._core.backend.close())
+        await self._driver.close(self._core.backend.close)
         self._core.driver.rest()
 
     def _where(self, config: Config) -> Where:

@@ -140,7 +140,7 @@ class LastgoodSaver(BaseCheckpointSaver[str]):
 
     async def aclose(self) -> None:
         """The same for async code."""
-        await self._core.driver.run(self._core.backend.close())
+        await self._core.driver.close(self._core.backend.close)
         self._core.driver.rest()
 
     def get_next_version(self, current: Any, channel: None) -> str:  # noqa: ARG002

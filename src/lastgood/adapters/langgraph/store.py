@@ -167,7 +167,7 @@ class LastgoodStore(BaseStore):
 
     async def aclose(self) -> None:
         """The same for async code."""
-        await self._core.driver.run(self._core.backend.close())
+        await self._core.driver.close(self._core.backend.close)
         self._core.driver.rest()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:

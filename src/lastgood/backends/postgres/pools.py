@@ -264,8 +264,10 @@ class OwnPools(Pools):
         finally:
             kept.cancel()
             self._pools.pop(loop, None)
-            await pool.close()
-            end.cancel()
+            try:
+                await pool.close()
+            finally:
+                end.cancel()
 
     async def _native_probe(self) -> None:
         try:

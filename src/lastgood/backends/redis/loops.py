@@ -94,10 +94,12 @@ class LoopClients(ABC):
         finally:
             kept.cancel()
             self._clients.pop(asyncio.get_running_loop(), None)
-            await client.aclose()
-            pool = getattr(client, "connection_pool", None)  # that of a Cluster's nodes is closed
-            if pool is not None:
-                await pool.disconnect()
+            try:
+                await client.aclose()
+            finally:
+                pool = getattr(client, "connection_pool", None)  # that of a Cluster's nodes is gone
+                if pool is not None:
+                    await pool.disconnect()
 
     async def renew(self, client: Any) -> None:
         """Have the next ones get connections that are new: some lead to a server that is a replica
