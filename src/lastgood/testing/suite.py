@@ -12,6 +12,7 @@ from lastgood.registry import BACKENDS
 from lastgood.testing import (
     alias_cases,
     appends,
+    cancelled_runs,
     company,
     comparisons,
     conflicts,
@@ -65,6 +66,7 @@ from lastgood.testing.store import COLOURS, Colour, Store
 TOPICS = (
     alias_cases,
     appends,
+    cancelled_runs,
     company,
     comparisons,
     conflicts,
