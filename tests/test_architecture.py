@@ -32,7 +32,7 @@ LAYERS = {
         growing integrity item_rules json_patch losses manifest measuring mending messages
         migrations move_rules pages part_audit patching placing recurring removal_rules rows rules
         run_rules sharing splitting summaries thread_rules tracing tree whole""",
-    "waist": "backend background cache children driver pulse registry serial",
+    "waist": "backend background cache children driver lasting pulse registry serial",
     "backends": "backends",
     "operations": """accounting blocking_runs client comparison copies copying core headers
         inspecting listing looking moves moving opening operations pending resolving runs
@@ -44,7 +44,7 @@ LAYERS = {
     "edges": "__main__ cli testing",
 }
 
-WORKERS = ("background", "driver", "pulse", "serial", "backends", "testing", "cli")
+WORKERS = ("background", "driver", "lasting", "pulse", "serial", "backends", "testing", "cli")
 NOWHERE = ()
 
 # Modules that only these parts may import.
