@@ -443,6 +443,16 @@ def test_an_enum_member_that_is_gone_is_opaque():
     assert codec.pack(restored) == packed
 
 
+def test_what_is_said_of_it_is_what_helps(module):
+    phase = place(module, enum.Enum("Phase", {"NEW": 1, "OLD": 2}))
+    packed = codec.pack({"phase": phase.NEW})
+    place(module, enum.Enum("Phase", {"OLD": 2}))
+    found = codec.unpack(packed)["phase"]
+    with pytest.raises(SerializationError, match="has no member 'NEW'") as caught:
+        found.value  # noqa: B018
+    assert "that saved it has that member" in caught.value.hint
+
+
 @pytest.mark.parametrize(("base", "listed", "value"), [(str, "a", "b"), (int, 1, 7)])
 def test_a_member_that_an_open_enum_made_for_a_value_comes_back(module, base, listed, value):
     """As the enums of google-genai do for what a newer server says."""

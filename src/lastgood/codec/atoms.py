@@ -25,6 +25,8 @@ _LOCAL_UTC = timezone(timedelta(0), "UTC")
 
 # No dots: a zone name becomes a file path, and in `zoneinfo` also the name of a package.
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+)*")
+_TZDATA = "Install the package tzdata, which brings the time zones."
+_SYSTEM = "Restore it on the kind of system on which it was saved; pure paths can be read anywhere."
 _PATHS: dict[str, type[pathlib.PurePath]] = {
     cls.__name__: cls
     for cls in (
@@ -70,7 +72,7 @@ def _maker(cls: type[datetime | time]) -> Callable[[Any], object]:
             return cls.fromisoformat(body)
         text, fold, zone = body
         if zone is not None and not isinstance(zone, tzinfo):
-            raise Unresolved(cls.__name__, "its time zone is not known here")
+            raise Unresolved(cls.__name__, "its time zone is not known here", _TZDATA)
         if zone is UTC and not fold:  # else it is text alone
             zone = _LOCAL_UTC
         return cls.fromisoformat(text).replace(tzinfo=zone, fold=fold)
@@ -101,7 +103,9 @@ def _make_zone(body: str) -> ZoneInfo:
     try:
         return ZoneInfo(body)
     except (ZoneInfoNotFoundError, OSError, ValueError):
-        raise Unresolved("zoneinfo:ZoneInfo", f"this machine has no time zone {body!r}") from None
+        raise Unresolved(
+            "zoneinfo:ZoneInfo", f"this machine has no time zone {body!r}", _TZDATA
+        ) from None
 
 
 def _take_path(value: Any) -> list[str]:
@@ -117,7 +121,7 @@ def _make_path(body: list[str]) -> pathlib.PurePath:
     try:
         return _PATHS[name](text)
     except NotImplementedError:  # a PosixPath on Windows, or the other way round
-        raise Unresolved(f"pathlib:{name}", "this system has other paths") from None
+        raise Unresolved(f"pathlib:{name}", "this system has other paths", _SYSTEM) from None
 
 
 def _take_range(value: range) -> list[int]:

@@ -33,6 +33,7 @@ _SEAL_BYTES = packb(_SEAL)
 _SEAL_ITEM = _SEAL_BYTES + b"\xc0"
 
 # A record is three levels of tokens (ext, array, map), so 200 of them are well within this.
+_NEWER = "Restore it with the version of Lastgood that saved it, or a newer one."
 _MAX_NESTING = 1024
 _MAX_LEVELS = 256
 
@@ -95,7 +96,7 @@ class Decoder:
     def _opaque(self, missing: Unresolved, number: int, payload: bytes) -> Opaque:
         if self._strict and not self._shows:
             raise damaged(f"{missing.label}: {missing.reason}", missing.hint) from None
-        return Opaque(missing.label, number, payload, missing.reason)
+        return Opaque(missing.label, number, payload, missing.reason, missing.hint)
 
     def _record(self, body: Any) -> object:
         head, fields = body
@@ -171,7 +172,7 @@ def _unpacked(code: int, payload: bytes) -> object:
     """The value of an ext whose payload holds no msgpack, or is none of ours."""
     if code in _RAW:
         return _RAW[code].make(payload)
-    return Opaque(f"ext {code}", code, payload, "this version does not know its kind")
+    return Opaque(f"ext {code}", code, payload, "this version does not know its kind", _NEWER)
 
 
 def _maker(kind: Kind) -> Callable[[Decoder, Any], object]:

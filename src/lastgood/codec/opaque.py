@@ -14,6 +14,7 @@ from lastgood import paths
 from lastgood.errors import SerializationError, an
 
 _set = object.__setattr__
+_IMPORT = "Import it before restoring, or use lastgood.register."
 _BORN: ContextVar[list[Opaque] | None] = ContextVar("born", default=None)
 
 
@@ -31,6 +32,7 @@ class Opaque:
 
     __slots__ = (
         "lastgood_code",
+        "lastgood_hint",
         "lastgood_label",
         "lastgood_path",
         "lastgood_payload",
@@ -41,14 +43,19 @@ class Opaque:
     lastgood_code: int
     lastgood_payload: bytes
     lastgood_reason: str
+    lastgood_hint: str
+    """What to do about it, where importing something does not help."""
     lastgood_path: str
     """Where in the state it stands, as far as that is known."""
 
-    def __init__(self, label: str, code: int, payload: bytes, reason: str = "") -> None:
+    def __init__(
+        self, label: str, code: int, payload: bytes, reason: str = "", hint: str = ""
+    ) -> None:
         _set(self, "lastgood_label", label)
         _set(self, "lastgood_code", code)
         _set(self, "lastgood_payload", payload)
         _set(self, "lastgood_reason", reason)
+        _set(self, "lastgood_hint", hint)
         _set(self, "lastgood_path", NOWHERE)
         born = _BORN.get()
         if born is not None:
@@ -58,7 +65,7 @@ class Opaque:
         label = self.lastgood_label
         return SerializationError(
             f"{self.lastgood_path} is {an(label.replace(':', '.'))}, and {self.lastgood_reason}.",
-            hint=_of_a_script(label) or "Import it before restoring, or use lastgood.register.",
+            hint=self.lastgood_hint or _of_a_script(label) or _IMPORT,
         )
 
     def __getattr__(self, name: str) -> Never:

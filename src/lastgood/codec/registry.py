@@ -35,6 +35,7 @@ _MAX_PLANS = 4096
 _KNOWN: dict[type, Kind] = {**ATOMS, **CONTAINERS}
 _STRICT = "is not registered, and strict_types is on, or an allowlist"
 _ACCEPT = "Register the class, or add it to the allowlist"
+_OTHER_VERSION = "The program that saved it has that member: restore it there, or add the member."
 _FIELDS = (
     "If the class is not yours, store what is in it: dataclasses.asdict(value), value.model_dump()."
 )
@@ -177,7 +178,7 @@ class Registry:
         else:
             member = _unlisted(cls, *key) if type(key) is list else _combined(cls, key)
         if member is None:
-            raise Unresolved(label, f"{cls.__qualname__} has no member {key!r}")
+            raise Unresolved(label, f"{cls.__qualname__} has no member {key!r}", _OTHER_VERSION)
         return member
 
     def make_custom(self, label: str, value: object) -> object:
